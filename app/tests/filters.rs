@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 
 use common::{Running, everything, text, weir};
 
+/// Functions some of whose tables others have, too.
+const WITH_TABLES: [&str; 5] = ["router", "bng", "lwaftr", "vxlan", "bridge"];
+
 /// What nothing is called.
 const NOTHING: &str = "zzz-nothing";
 
@@ -23,10 +26,16 @@ fn shows() -> BTreeMap<String, String> {
 
 /// That a filter is refused with the word, and what to do.
 fn refused(running: &Running, what: &str, word: &str) {
-    let several = text(&running.ask(&["show", what, word]).stderr).contains("name one with --function");
-    let functions: &[&[&str]] =
-        if several { &[&["--function", "router"], &["--function", "bng"], &["--function", "lwaftr"]] } else { &[&[]] };
-    functions.iter().for_each(|function| refused_by(running, (what, word), function));
+    if !text(&running.ask(&["show", what, word]).stderr).contains("name one with --function") {
+        return refused_by(running, (what, word), &[]);
+    }
+    let has_none = |function: &str| {
+        let said = text(&running.ask(&["show", what, word, "--function", function]).stderr);
+        said.contains(&format!("no running function has a table '{what}'"))
+    };
+    let having: Vec<&str> = WITH_TABLES.iter().copied().filter(|function| !has_none(function)).collect();
+    assert!(having.len() >= 2, "{what}: {having:?}");
+    having.iter().for_each(|function| refused_by(running, (what, word), &["--function", function]));
 }
 
 /// The same of one function.

@@ -6,7 +6,7 @@ mod common;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Folder, Running, WEIR, frames, pcap, text, weir};
@@ -36,14 +36,14 @@ qos {
 }
 "#;
 
-/// A configuration for each function that has commands, by a noun of it.
-const CONFIGURATIONS: &[(&str, &str)] = &[
-    ("route", ROUTER),
-    ("neighbor", ROUTER),
-    ("interface", ROUTER),
+/// Configurations with functions that have commands, by a noun of theirs: one for each kind of function whose examples the help of the noun has.
+const CONFIGURATIONS: &[(&str, &[&str])] = &[
+    ("route", &[ROUTER]),
+    ("neighbor", &[ROUTER]),
+    ("interface", &[ROUTER]),
     (
         "subscriber",
-        r#"
+        &[r#"
         port { name = "access", device = "mem:null" }
         port { name = "core",   device = "mem:null", address = "198.51.100.1/24" }
         bng {
@@ -52,49 +52,56 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
           gateways = { west = { port = "core", address = "198.51.100.2", mac = "02:00:00:00:01:02" } },
           routes = { ["0.0.0.0/0"] = "west" },
         }
-        "#,
+        "#],
     ),
     (
         "mac",
-        r#"
+        &[r#"
         port { name = "lan", device = "mem:null" }
         port { name = "far", device = "mem:null" }
         bridge { tagging = "802.1q", ports = { lan = { vlan = 10 }, far = { tagged = "10" } } }
-        "#,
+        "#],
     ),
     (
         "softwire",
-        r#"
+        &[r#"
         port { name = "internet", device = "mem:null", address = "192.0.2.1/24" }
         port { name = "access",   device = "mem:null", address = "2001:db8:f::1/64" }
         lwaftr {
           ports = { "internet", "access" }, aftr = "2001:db8:a::1",
           port_sets = { ["203.0.113.1"] = { psid_length = 4 } },
         }
-        "#,
+        "#],
     ),
     (
         "acl",
-        r#"
+        &[
+            r#"
         port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
         router {
           ports = { "wan" }, acl_in = { wan = "edge" },
           acls = { edge = { default = "deny", rules = { "permit protocol icmp", "permit protocol udp to-port 53" } } },
         }
         "#,
+            r#"
+        port { name = "desk", device = "mem:null" }
+        port { name = "up",   device = "mem:null" }
+        bridge { ports = { desk = { acl_in = "guests" }, up = {} }, acls = { guests = { default = "permit", rules = { "permit vlan 10" } } } }
+        "#,
+        ],
     ),
     (
         "prefix-set",
-        r#"
+        &[r#"
         port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
         router {
           ports = { "wan" }, acl_in = { wan = "edge" }, prefix_sets = { bogons = {} },
           acls = { edge = { default = "permit", rules = { "deny from @bogons" } } },
         }
-        "#,
+        "#],
     ),
-    ("user", SHAPER),
-    ("subport", SHAPER),
+    ("user", &[SHAPER]),
+    ("subport", &[SHAPER]),
 ];
 
 /// A folder with what the examples need.
@@ -123,16 +130,20 @@ fn examples(help: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn every_example_of_the_functions_commands_works() {
-    for (noun, script) in CONFIGURATIONS {
-        let folder = folder(&format!("followed-{noun}"));
-        let running = Running::start(&folder, script, &[]);
+    for (noun, scripts) in CONFIGURATIONS {
+        let folders: Vec<Folder> =
+            (0..scripts.len()).map(|number| folder(&format!("followed-{noun}-{number}"))).collect();
+        let running = folders.iter().zip(*scripts).map(|(folder, script)| Running::start(folder, script, &[]));
+        let running: Vec<Running> = running.collect();
         let help = text(&weir(&["help", noun]).stdout);
         let found = examples(&help);
         assert!(found.len() >= 2 && found.iter().all(|words| words[0] == *noun), "{noun}: {help}");
         for words in found {
-            let words: Vec<String> = words.iter().map(|word| with_file(&folder, word, &help)).collect();
+            let words: Vec<String> = words.iter().map(|word| with_file(&folders[0], word, &help)).collect();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            running.say(&words);
+            let outputs: Vec<Output> = running.iter().map(|running| running.ask(&words)).collect();
+            let said: Vec<String> = outputs.iter().map(|output| text(&output.stderr)).collect();
+            assert!(outputs.iter().any(|output| output.status.success()), "{words:?}: {said:?}");
         }
     }
 }
