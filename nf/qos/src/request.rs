@@ -54,8 +54,6 @@ pub(crate) static EXAMPLES: &[&str] = &[
     "subport set south weight 2 parent north  # and what is above it: what it sends counts against what that may send",
     "subport reset north  # what the configuration says counts again",
     "subport add centre ceil 500Mbit/s parent north  # a subport that the configuration does not have",
-    "user set 3.7 subport centre  # which users can be moved to, with what waits",
-    "user set 3.7 subport south  # and away from,",
     "subport del centre  # so that it can go again",
     "subport set --from busy.txt  # one in each line: south ceil 1Gbit/s",
 ];
