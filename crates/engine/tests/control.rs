@@ -4,11 +4,11 @@
 mod common;
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Exit, Pass, Wires, engine, frame, graph_part, settle, total, worker};
+use common::{Exit, Pass, Stuck, Wires, engine, frame, graph_part, settle, total, worker};
 use weir_engine::{Blueprint, Engine, WorkerSnapshot};
 use weir_packet::Batch;
 use weir_stage::{Declaration, Graph, Out, Place, Stage, To};
@@ -104,24 +104,6 @@ fn replicas_share_the_stages_of_their_thread() {
     // The stage is the first replica's.
     assert_eq!(wires.handles[2].received().len(), 100);
     total(&engine.stop());
-}
-
-/// Tells that it has packets, and lets none pass until its gate is opened.
-struct Stuck {
-    begun: Sender<()>,
-    gate: Arc<Mutex<Receiver<()>>>,
-}
-
-impl Stage for Stuck {
-    fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>()
-    }
-
-    fn run(&mut self, _: &mut Batch, _: &mut Out<'_>) {
-        self.begun.send(()).unwrap();
-        // Opened when the test is over.
-        let _opened = self.gate.lock().unwrap().recv();
-    }
 }
 
 /// Tells that it has packets.

@@ -3,36 +3,17 @@
 
 mod common;
 
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Exit, Wires, frame, graph_part};
+use common::{Stuck, Wires, frame, graph_part};
 use weir_engine::{Blueprint, Engine, Idle, SAMPLE_EVERY, Settings};
 use weir_mem::Domain;
-use weir_packet::Batch;
-use weir_stage::{Declaration, Graph, Out, Stage, To};
+use weir_stage::{Graph, To};
 
 /// How long anything may take that is to happen, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Lets nothing pass until somebody opens its gate.
-struct Stuck {
-    begun: std::sync::mpsc::Sender<()>,
-    gate: Arc<Mutex<Receiver<()>>>,
-}
-
-impl Stage for Stuck {
-    fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>()
-    }
-
-    fn run(&mut self, _: &mut Batch, _: &mut Out<'_>) {
-        self.begun.send(()).unwrap();
-        // Opened when the test is over.
-        let _opened = self.gate.lock().unwrap().recv();
-    }
-}
 
 #[test]
 fn a_stuck_worker_does_not_hold_up_the_end() {

@@ -18,9 +18,9 @@ use weir_stage::flows::SAMPLES;
 use weir_stage::{Collector, Exported, FlowExport, FlowProtocol, Need};
 
 use crate::config::{NETNS, seconds};
-use crate::tables::counters::Counters;
 use crate::tables::fib::Fib;
 use crate::{InterfaceId, Interfaces};
+use weir_table::counters::Counters;
 
 pub use show::FLOW_SHOWS;
 pub(crate) use show::{gauges, rows};

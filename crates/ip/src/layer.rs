@@ -38,12 +38,12 @@ use crate::onward::Onward;
 use crate::slow::{Room, SlowPath};
 use crate::state::routing::Decision;
 use crate::state::shared::{self, CHANGES, lock};
-use crate::tables::counters::Counters;
 use crate::tables::fib::Fib;
 use crate::tables::prefixes::{PrefixReader, Readers};
 use crate::urpf::ReversePaths;
 use crate::{Ingress, InterfaceId};
 use crate::{request, save, show};
+use weir_table::counters::Counters;
 
 pub use described::Described;
 

@@ -9,10 +9,10 @@ use weir_table::lpm6::{Lookup6, Trie};
 use weir_wire::{Ethernet, View, ethernet};
 
 use crate::egress::Shape;
-use crate::tables::counters::{Tally, WorkerCounters};
 use crate::tables::fib::{Action, Adjacency, Fib, FibView, GROUP, PLACE_BITS};
 use crate::tables::prefixes::ReaderOf;
 use crate::{Egress, InterfaceId};
+use weir_table::counters::{Tally, WorkerCounters};
 
 /// The routes of the default VRF, as a stage of the function sees them.
 #[derive(Clone, Debug)]

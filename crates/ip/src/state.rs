@@ -44,8 +44,8 @@ use crate::state::missing::Missing;
 use crate::state::named::Named;
 use crate::state::routing::{Network, Refusal, Routing};
 use crate::state::shared::CHANGES;
-use crate::tables::counters::Counters;
 use crate::{InterfaceId, Interfaces};
+use weir_table::counters::Counters;
 
 /// What sending needs to know of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,4 @@
-//! What workers read and the control side writes: prefixes, adjacencies, counters.
+//! What workers read and the control side writes: prefixes, adjacencies.
 
 pub(crate) mod fib;
 pub(crate) mod prefixes;
-
-pub(crate) use weir_acl::counters;

@@ -375,6 +375,18 @@ fn what_is_below_a_subport_moves_with_it_and_nothing_is_lost() {
     assert!(bits > 0.98 * PORT * world.now as f64 / 1e9, "{bits} in {} ns", world.now);
 }
 
+/// A user as random numbers have it, in one of so many subports.
+fn any_user((subport, rate, more, weight, is_small, sends): (usize, u32, u32, u8, bool, u8), subports: usize) -> User {
+    User {
+        subport: subport % subports,
+        rate: f64::from(rate) * 1e6,
+        ceil: f64::from(rate) * 1e6 + f64::from(more * more) * 1e6,
+        weight,
+        frame: if is_small { 424 } else { 1524 },
+        sends: sends > 0,
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
@@ -390,15 +402,7 @@ proptest! {
             above: None,
         };
         let subports: Vec<Subport> = subports.into_iter().map(of_subport).collect();
-        let of_user = |(subport, rate, more, weight, is_small, sends): (usize, u32, u32, u8, bool, u8)| User {
-            subport: subport % subports.len(),
-            rate: f64::from(rate) * 1e6,
-            ceil: f64::from(rate) * 1e6 + f64::from(more * more) * 1e6,
-            weight,
-            frame: if is_small { 424 } else { 1524 },
-            sends: sends > 0,
-        };
-        let users: Vec<User> = users.into_iter().map(of_user).collect();
+        let users: Vec<User> = users.into_iter().map(|said| any_user(said, subports.len())).collect();
         assert_close(&users, &subports);
     }
 
@@ -416,15 +420,7 @@ proptest! {
             let (rate, ceil) = (rate.map(|rate| f64::from(rate) * 10e6), 480e6 + f64::from(ceil) * 10e6);
             tree.push(Subport { rate, ceil, weight, above });
         }
-        let of_user = |(subport, rate, more, weight, is_small, sends): (usize, u32, u32, u8, bool, u8)| User {
-            subport: subport % tree.len(),
-            rate: f64::from(rate) * 1e6,
-            ceil: f64::from(rate) * 1e6 + f64::from(more * more) * 1e6,
-            weight,
-            frame: if is_small { 424 } else { 1524 },
-            sends: sends > 0,
-        };
-        let users: Vec<User> = users.into_iter().map(of_user).collect();
+        let users: Vec<User> = users.into_iter().map(|said| any_user(said, tree.len())).collect();
         assert_close(&users, &tree);
     }
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`bits`] | a set of numbers whose next and last are found at once |
 //! | [`classifier`] | the first of many rules that matches: masks and ranges over several words |
+//! | [`counters`] | packets and bytes by place, kept by each worker for itself |
 //! | [`exact`] | from the hash of a key to its record |
 //! | [`indexed`] | slices in which a wrong index does no harm |
 //! | [`links`] | lists over numbers, with one link per number |
@@ -19,6 +20,7 @@
 
 pub mod bits;
 pub mod classifier;
+pub mod counters;
 pub mod exact;
 pub mod indexed;
 pub mod links;

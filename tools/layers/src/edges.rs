@@ -17,7 +17,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("crates/table", &["crates/mem", "crates/simd"]),
     ("crates/packet", &["crates/mem"]),
     ("crates/net", &["crates/wire", "crates/table", "crates/config"]),
-    ("crates/acl", &["crates/table", "crates/mem", "crates/config", "crates/stage"]),
+    ("crates/acl", &["crates/table", "crates/config", "crates/stage"]),
     (
         "crates/ip",
         &[

@@ -9,6 +9,8 @@
 )]
 
 use std::collections::HashSet;
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use weir_engine::{Account, Engine, GraphPart, Idle, PortPart, Settings, WorkerSnapshot};
@@ -32,6 +34,24 @@ weir_stage::ways! {
         Eaten => consume "eaten",
         /// A copy.
         Copy => create "copy",
+    }
+}
+
+/// Tells that it has packets, and lets none pass until its gate is opened.
+pub struct Stuck {
+    pub begun: Sender<()>,
+    pub gate: Arc<Mutex<Receiver<()>>>,
+}
+
+impl Stage for Stuck {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>()
+    }
+
+    fn run(&mut self, _: &mut Batch, _: &mut Out<'_>) {
+        self.begun.send(()).unwrap();
+        // Opened when the test is over.
+        let _opened = self.gate.lock().unwrap().recv();
     }
 }
 

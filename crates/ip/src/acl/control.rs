@@ -19,9 +19,9 @@ use super::tables::{Deed, List, Log, NO_LIST, Tables};
 use super::{MAX_LISTS, MAX_RULES};
 use crate::Interfaces;
 use crate::fast::scope::Chosen;
-use crate::tables::counters::{Counters, Places};
 use crate::tables::fib::Fib;
 use crate::tables::prefixes::Readers;
+use weir_table::counters::{Counters, Places};
 
 /// A rule that is in a list.
 #[derive(Clone, Debug)]

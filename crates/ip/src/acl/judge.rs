@@ -14,7 +14,7 @@ use super::key::{FOUR, Key, SIX};
 use super::rule::Action;
 use super::tables::{Deed, List, Log, Logged};
 use crate::fast::by_interface::ByInterface;
-use crate::tables::counters::WorkerCounters;
+use weir_table::counters::WorkerCounters;
 
 /// What becomes of packets, as masks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use super::tables::{Log, Tables, list_of};
 use crate::fast::by_interface::ByInterface;
 use crate::fast::ends::{End, Ends};
 use crate::fast::scope::Chosen;
-use crate::tables::counters::WorkerCounters;
 use crate::tables::fib::{Action, Fib};
 use crate::tables::prefixes::Readers;
+use weir_table::counters::WorkerCounters;
 
 weir_stage::ways! {
     /// Ways out of [`Acl`].

@@ -30,8 +30,8 @@ use crate::fast::punt::{Origin, PuntPolicer, PuntReason, Punts};
 use crate::fast::received::Received;
 use crate::fast::rewrite::trim;
 use crate::fast::scope::{Chosen, Known, Scope};
-use crate::tables::counters::WorkerCounters;
 use crate::tables::fib::Action;
+use weir_table::counters::WorkerCounters;
 
 with_reasons! { ways_of_checks {
     /// Ways out of [`Forward`], before those to the ports.

@@ -9,8 +9,8 @@ use crate::Egress;
 use crate::fast::classify::Family;
 use crate::fast::lookups::l3_of;
 use crate::fast::rewrite::{Four, Header, Six, rewrite_tagged, rewrite_to_tags, source_word};
-use crate::tables::counters::Tally;
 use crate::tables::fib::{Adjacency, FibView};
+use weir_table::counters::Tally;
 
 /// What forwarding needs for every packet, at hand.
 #[derive(Clone, Copy)]

@@ -8,10 +8,10 @@ use weir_wire::{Ethernet, View};
 use crate::fast::checker::{common_port, may_be_tagged};
 use crate::fast::scope::{Scope, Vrfs};
 use crate::ingress::OneTag;
-use crate::tables::counters::WorkerCounters;
 use crate::tables::fib::Fib;
 use crate::tags::TAG_LEN;
 use crate::{Ingress, InterfaceId, NO_INTERFACE};
+use weir_table::counters::WorkerCounters;
 
 /// One worker's counters of what came in, by number of the interface.
 pub(crate) struct Received {

@@ -14,8 +14,8 @@ use weir_stage::{Declaration, Out, Random, Stage};
 use super::Rates;
 use crate::InterfaceId;
 use crate::fast::by_interface::ByInterface;
-use crate::tables::counters::WorkerCounters;
 use crate::tables::fib::Fib;
+use weir_table::counters::WorkerCounters;
 
 weir_stage::ways! {
     /// Ways out of [`Sampler`].

@@ -21,10 +21,10 @@ use crate::load::{Wanted, has_hosts, load, vrf_names};
 use crate::state::Control;
 use crate::state::routing::{Routing, Tables};
 use crate::state::shared::{self, lock};
-use crate::tables::counters::Counters;
 use crate::tables::fib::{Fib, Leads};
 use crate::tables::prefixes::{PrefixTable, VrfTables};
 use crate::urpf::{self, ReversePath, ReversePaths};
+use weir_table::counters::Counters;
 
 use super::Running;
 

@@ -12,8 +12,8 @@ use weir_wire::MacAddr;
 use crate::state::checks::is_free;
 use crate::state::own::nets;
 use crate::state::{Control, Routable};
-use crate::tables::counters::Counters;
 use crate::{Fresh, InterfaceId, NO_INTERFACE, Port, Refused, infos_of, tags_of};
+use weir_table::counters::Counters;
 
 /// An interface that is wanted, with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,9 +20,9 @@ pub(crate) use traffic::Traffic;
 
 use crate::InterfaceId;
 use crate::state::recent::Recent;
-use crate::tables::counters::Counters;
 use crate::tables::fib::{Action, Adjacency, Fib, Leads};
 use crate::tables::prefixes::{Memory, Refused, VrfTables};
+use weir_table::counters::Counters;
 
 /// A prefix of either family, in a VRF.
 pub(crate) type Network = (VrfId, IpNet);

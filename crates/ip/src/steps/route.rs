@@ -31,9 +31,9 @@ use crate::state::routing::{Network, Routing, Tables};
 use crate::state::shared::CHANGES;
 use crate::state::static_routes::{SCRIPT, Sources, StaticRoute, different_sets, long_prefix_networks};
 use crate::state::via::Via;
-use crate::tables::counters::Counters;
 use crate::tables::fib::{Adjacency, Fib, Leads};
 use crate::tables::prefixes::{PrefixReader, PrefixTable, VrfTables};
+use weir_table::counters::Counters;
 
 weir_stage::ways! {
     /// Ways out of [`RoutingStage`], before those to the next hops.

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use weir_acl::counters::{Counters, Places};
 use weir_acl::numbered::{MANY, Numbered};
 use weir_acl::police::Police;
 use weir_acl::request::{in_configuration, no_list, no_rule};
+use weir_table::counters::{Counters, Places};
 
 use super::lists::{Deed, List, Lists};
 use super::rule::{Action, Rule};

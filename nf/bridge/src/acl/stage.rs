@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use weir_acl::counters::WorkerCounters;
 use weir_acl::recent::BETWEEN;
 use weir_packet::{Batch, LaneId, Packet, Slots};
 use weir_simd::Kernel;
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::classifier::{BATCH, Keys};
+use weir_table::counters::WorkerCounters;
 use weir_wire::{Ethernet, View};
 
 use super::lists::{Deed, List, Logged};

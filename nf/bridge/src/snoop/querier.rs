@@ -60,11 +60,6 @@ pub(crate) struct Queriers {
     leaving: BTreeMap<Group, Leaving>,
 }
 
-/// The family of an address, as a link has it.
-fn is_six(address: IpAddr) -> bool {
-    address.is_ipv6()
-}
-
 impl Queriers {
     /// What is to be asked at `now`, at most so many, where these VLANs are asked; and when there is more.
     pub(crate) fn due(
@@ -118,8 +113,8 @@ impl Queriers {
     /// A question came from an address: who has the lower one asks from now on. Those without an address ask for others, and are not elected (RFC 4541 section 2.1.1).
     pub(crate) fn heard(&mut self, vlan: u16, source: IpAddr, now: u64, times: &Times) {
         let [four, six] = times.own;
-        let own = if is_six(source) { six } else { four };
-        let Some(asker) = self.links.get_mut(&(vlan, is_six(source))) else { return };
+        let own = if source.is_ipv6() { six } else { four };
+        let Some(asker) = self.links.get_mut(&(vlan, source.is_ipv6())) else { return };
         if source.is_unspecified() || !own.is_unspecified() && source >= own {
             return;
         }
@@ -131,7 +126,7 @@ impl Queriers {
 
     /// Somebody has left a group that somebody listens to. Answers whether it is asked who else does.
     pub(crate) fn left(&mut self, (vlan, group): Group, now: u64, most: usize) -> bool {
-        let asks = self.links.get(&(vlan, is_six(group))).is_some_and(|asker| asker.other.is_none());
+        let asks = self.links.get(&(vlan, group.is_ipv6())).is_some_and(|asker| asker.other.is_none());
         let has_room = self.leaving.len() < most || self.leaving.contains_key(&(vlan, group));
         if asks && has_room {
             self.leaving.entry((vlan, group)).or_insert(Leaving { at: now, left: LAST_MEMBER_QUERIES });

@@ -2,29 +2,30 @@
 //! next ones go from line to line, the last one rewrites. Whatever is not as most packets are is left to the [`Border`](crate::border::Border), as
 //! it came.
 
+mod done;
 mod rewrite;
 mod route;
+mod sought;
 
 use std::sync::Arc;
 
 use weir_filter::Filter;
 use weir_ip::{Arrived, Ingress, InterfaceId};
-use weir_packet::{BATCH, Batch, Packet, Slot, Slots};
+use weir_packet::{BATCH, Batch, Packet, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, Frame, LinkPattern, NO_FRAME};
 use weir_stage::Out;
-use weir_table::exact::Hash;
 use weir_wire::port_sets::PortSets;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, ipv4};
 
+use self::done::Done;
 use self::route::Unknown;
+use self::sought::{Lookup, Sought};
 use super::sort::tags_in_front;
 use super::{Relay, Stand};
 use crate::border::Border;
-use crate::exit::Exit;
 use crate::rules::{Rules, Side};
-use crate::table::{DenseView, Direction, Entry, Softwires, WorkerCounters, tell};
-use crate::tally::{Count, Tally};
+use crate::table::Direction;
 
 /// What is found out about the packets of a batch, pass by pass.
 #[derive(Default)]
@@ -50,113 +51,6 @@ impl Default for Bytes {
     }
 }
 
-/// Softwires of the packets of a batch, as far as they are found.
-struct Sought {
-    /// The address and the port that they are found by.
-    addresses: [u32; BATCH],
-    ports: [u16; BATCH],
-    /// Where to look: a hash of the address, then one of address and PSID, or a position in the [array](DenseView).
-    keys: [u64; BATCH],
-    /// What their records say that they were made for.
-    told: [u64; BATCH],
-    places: [u32; BATCH],
-}
-
-impl Default for Sought {
-    fn default() -> Sought {
-        Sought { addresses: [0; BATCH], ports: [0; BATCH], keys: [0; BATCH], told: [0; BATCH], places: [0; BATCH] }
-    }
-}
-
-/// How softwires are looked up during a batch.
-#[derive(Clone, Copy)]
-struct Lookup<'t> {
-    softwires: &'t Softwires,
-    dense: Option<DenseView<'t>>,
-}
-
-impl Lookup<'_> {
-    /// Asks for what leads to an address, and answers where that is.
-    #[inline(always)]
-    fn seek_address(self, address: u32) -> u64 {
-        let hash = self.softwires.hash_of_address(address);
-        self.softwires.prefetch_address(hash);
-        hash.to_bits()
-    }
-
-    /// How the ports of an address are divided, most probably.
-    #[inline(always)]
-    fn sets(self, key: u64) -> Option<PortSets> {
-        self.softwires.candidate_sets(Hash::from_bits(key))
-    }
-
-    /// The place of the record that a key leads to, most probably.
-    #[inline(always)]
-    fn place(self, key: u64) -> u32 {
-        match self.dense {
-            Some(dense) => dense.place(key),
-            None => self.softwires.candidate_place(Hash::from_bits(key)),
-        }
-    }
-}
-
-impl Sought {
-    /// Asks for what leads to the softwire that has a port of an address, divided so. False if none has it.
-    #[inline(always)]
-    fn seek(&mut self, lookup: Lookup<'_>, at: usize, (address, port): (u32, u16), sets: PortSets) -> bool {
-        let Some(psid) = sets.psid(port) else { return false };
-        let at = at % BATCH;
-        self.keys[at] = match lookup.dense {
-            Some(dense) => {
-                let position = dense.position(address, psid);
-                dense.prefetch(position);
-                position
-            }
-            None => {
-                let hash = lookup.softwires.hash_of_part(address, psid);
-                lookup.softwires.prefetch_part(hash);
-                hash.to_bits()
-            }
-        };
-        self.told[at] = tell(address, psid, sets);
-        true
-    }
-
-    /// The same where it is not known yet how the ports of the address are divided: it is asked for.
-    #[inline(always)]
-    fn seek_address(&mut self, lookup: Lookup<'_>, at: usize, (address, port): (u32, u16)) {
-        let at = at % BATCH;
-        (self.addresses[at], self.ports[at]) = (address, port);
-        self.keys[at] = lookup.seek_address(address);
-    }
-
-    /// What an address leads to that was [asked for](Self::seek_address): asks for the softwire. `None` if nobody seems to share the address, false if
-    /// nobody has the port.
-    #[inline(always)]
-    fn follow(&mut self, lookup: Lookup<'_>, at: usize) -> Option<bool> {
-        let at = at % BATCH;
-        let sets = lookup.sets(self.keys[at])?;
-        Some(self.seek(lookup, at, (self.addresses[at], self.ports[at]), sets))
-    }
-
-    /// Goes on to the record and the counters of a softwire.
-    #[inline(always)]
-    fn approach(&mut self, lookup: Lookup<'_>, counters: &WorkerCounters, at: usize, direction: Direction) {
-        let at = at % BATCH;
-        let place = lookup.place(self.keys[at]);
-        lookup.softwires.prefetch_record(place);
-        counters.prefetch(place, direction);
-        self.places[at] = place;
-    }
-
-    /// The softwire of a packet, and its place.
-    #[inline(always)]
-    fn found<'t>(&self, softwires: &'t Softwires, at: usize) -> Option<(Entry<'t>, u32)> {
-        let at = at % BATCH;
-        Some((softwires.entry(self.places[at], self.told[at])?, self.places[at]))
-    }
-}
-
 /// Which packets of a batch go which way, a bit each.
 #[derive(Clone, Copy, Default)]
 struct Ways {
@@ -175,127 +69,6 @@ impl Ways {
 
     fn among(self, mask: u64) -> Ways {
         Ways { into: self.into & mask, from: self.from & mask, hairpin: self.hairpin & mask }
-    }
-}
-
-/// Packets and bytes that are counted together.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    packets: u64,
-    before: u64,
-    after: u64,
-}
-
-impl Sum {
-    #[inline(always)]
-    fn add(&mut self, before: usize, after: usize) {
-        self.packets += 1;
-        self.before += before as u64;
-        self.after += after as u64;
-    }
-
-    fn count(self, tally: &Tally, [came, whole_in, left, whole_out]: [Count; 4]) {
-        if self.packets > 0 {
-            tally.add(came, self.packets, self.before);
-            tally.add(whole_in, self.packets, 0);
-            tally.add(left, self.packets, self.after);
-            tally.add(whole_out, self.packets, 0);
-        }
-    }
-
-    /// The same of packets that an egress filter kept back.
-    fn stop(self, tally: &Tally, [came, whole_in, filtered, dropped]: [Count; 4]) {
-        if self.packets > 0 {
-            tally.add(came, self.packets, self.before);
-            tally.add(whole_in, self.packets, 0);
-            tally.add(filtered, self.packets, self.after);
-            tally.add(dropped, self.packets, self.before);
-        }
-    }
-}
-
-/// What a packet has become.
-#[derive(Clone, Copy)]
-struct Left {
-    /// The position of the port that it leaves by; `None` if an egress filter keeps it back.
-    port: Option<u8>,
-    /// Bytes of its frame without tags.
-    bytes: usize,
-}
-
-/// What became of the packets of a way.
-#[derive(Clone, Copy, Default)]
-struct Outcome {
-    /// Those that leave, a bit each, and how much they are.
-    gone: u64,
-    sent: Sum,
-    /// Those that egress filters kept back.
-    kept: u64,
-    stopped: Sum,
-}
-
-impl Outcome {
-    #[inline(always)]
-    fn add(&mut self, slot: Slot, before: usize, left: Left, ports: &mut [u8; BATCH]) {
-        match left.port {
-            Some(port) => {
-                ports[slot.index()] = port;
-                self.gone |= slot.bit();
-                self.sent.add(before, left.bytes);
-            }
-            None => {
-                self.kept |= slot.bit();
-                self.stopped.add(before, left.bytes);
-            }
-        }
-    }
-}
-
-/// What became of the packets of a batch.
-struct Done {
-    into: Outcome,
-    from: Outcome,
-    hairpin: Outcome,
-    /// What went out of tunnels and into others, as it is between them.
-    inside: Sum,
-    /// The positions of the ports that packets leave by.
-    ports: [u8; BATCH],
-}
-
-impl Default for Done {
-    fn default() -> Done {
-        let [into, from, hairpin] = [Outcome::default(); 3];
-        Done { into, from, hairpin, inside: Sum::default(), ports: [0; BATCH] }
-    }
-}
-
-impl Done {
-    /// All that nothing is left to be done of.
-    fn all(&self) -> u64 {
-        [self.into, self.from, self.hairpin].iter().fold(0, |all, outcome| all | outcome.gone | outcome.kept)
-    }
-
-    /// Counts packets, and lets them go; answers which they are.
-    #[inline(always)]
-    fn finish(self, border: &Border, out: &mut Out<'_>) -> u64 {
-        let Done { into, from, hairpin, inside, ref ports } = self;
-        out.answer_indexed_each(into.gone | hairpin.gone | from.gone, ports);
-        let tally = &border.tally;
-        into.sent.count(tally, [Count::InFour, Count::WholeFour, Count::OutSix, Count::OutWholeSix]);
-        from.sent.count(tally, [Count::InSix, Count::WholeSix, Count::OutFour, Count::OutWholeFour]);
-        hairpin.sent.count(tally, [Count::InSix, Count::WholeSix, Count::OutSix, Count::OutWholeSix]);
-        if inside.packets > 0 {
-            tally.add(Count::Hairpin, inside.packets, inside.before);
-        }
-        let [kept_six, kept_four] = [into.kept | hairpin.kept, from.kept];
-        if kept_six | kept_four != 0 {
-            out.answer_all(kept_six, Exit::FilteredOutSix);
-            out.answer_all(kept_four, Exit::FilteredOutFour);
-            into.stopped.stop(tally, [Count::InFour, Count::WholeFour, Count::FilteredOutSix, Count::DropFour]);
-            from.stopped.stop(tally, [Count::InSix, Count::WholeSix, Count::FilteredOutFour, Count::DropSix]);
-            hairpin.stopped.stop(tally, [Count::InSix, Count::WholeSix, Count::FilteredOutSix, Count::DropSix]);
-        }
-        self.all()
     }
 }
 
@@ -338,11 +111,13 @@ impl Passes {
         let ways = self.find_others(border, lookup, ways);
         self.approach(border, lookup, ways);
         let mut done = Done::default();
-        self.rewrite(batch, border, ways, version, &mut done);
-        if self.unknown.count > 0 {
-            self.look_up(border, version);
+        // Once more for those whose tunnels had to be looked up.
+        for _ in 0..2 {
             self.rewrite(batch, border, ways.among(!done.all()), version, &mut done);
-            self.unknown.count = 0;
+            if self.unknown.is_empty() {
+                break;
+            }
+            self.look_up(border, version);
         }
         done.finish(border, out)
     }
@@ -486,8 +261,8 @@ impl Passes {
             #[inline(always)]
             |slot, packet, _| {
                 let before = self.untagged_len(packet, slot.index());
-                if let Some(left) = self.wrap(border, view, packet, (slot.index(), version)) {
-                    done.into.add(slot, before, left, &mut done.ports);
+                if let Some(rewritten) = self.wrap(border, view, packet, (slot.index(), version)) {
+                    done.into.add(slot, before, rewritten, &mut done.ports);
                 }
             },
         );
@@ -496,9 +271,9 @@ impl Passes {
             #[inline(always)]
             |slot, packet, _| {
                 let before = self.untagged_len(packet, slot.index());
-                if let Some(left) = self.hairpin(border, view, packet, (slot.index(), version)) {
-                    done.inside.add(left.bytes - Ipv6::LEN, 0);
-                    done.hairpin.add(slot, before, left, &mut done.ports);
+                if let Some(rewritten) = self.hairpin(border, view, packet, (slot.index(), version)) {
+                    done.inside.add(rewritten.bytes - Ipv6::LEN, 0);
+                    done.hairpin.add(slot, before, rewritten, &mut done.ports);
                 }
             },
         );
@@ -507,8 +282,8 @@ impl Passes {
             #[inline(always)]
             |slot, packet, _| {
                 let before = self.untagged_len(packet, slot.index());
-                if let Some(left) = self.unwrap(border, view, packet, slot.index()) {
-                    done.from.add(slot, before, left, &mut done.ports);
+                if let Some(rewritten) = self.unwrap(border, view, packet, slot.index()) {
+                    done.from.add(slot, before, rewritten, &mut done.ports);
                 }
             },
         );

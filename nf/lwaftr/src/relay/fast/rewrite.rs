@@ -5,7 +5,8 @@ use weir_ip::{Behind, Leaving, OnwardView};
 use weir_packet::{BATCH, Packet};
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, flow, ipv4};
 
-use super::{FRONT_INSIDE, Left, Passes};
+use super::done::Rewritten;
+use super::{FRONT_INSIDE, Passes};
 use crate::border::{Border, HOP_LIMIT};
 use crate::table::{Direction, Entry};
 
@@ -21,16 +22,16 @@ impl Passes {
         view: OnwardView<'_>,
         packet: &mut Packet,
         (at, version): (usize, u64),
-    ) -> Option<Left> {
+    ) -> Option<Rewritten> {
         let at = at % BATCH;
         let (entry, place) = self.own.found(&border.softwires, at)?;
         let Some(answer) = entry.answer(version) else {
             self.unknown.note(entry, place, self.own.told[at]);
             return None;
         };
-        let left = put_in(border, view, packet, usize::from(self.l3.0[at]), (entry, answer))?;
-        border.counters.count(place, Direction::Down, (left.bytes - HEAD) as u64);
-        Some(left)
+        let rewritten = put_in(border, view, packet, usize::from(self.l3.0[at]), (entry, answer))?;
+        border.counters.count(place, Direction::Down, (rewritten.bytes - HEAD) as u64);
+        Some(rewritten)
     }
 
     /// The same of one from a customer to a customer, whose source is to be believed first.
@@ -41,7 +42,7 @@ impl Passes {
         view: OnwardView<'_>,
         packet: &mut Packet,
         (at, version): (usize, u64),
-    ) -> Option<Left> {
+    ) -> Option<Rewritten> {
         let at = at % BATCH;
         let (entry, place) = self.own.found(&border.softwires, at)?;
         let (other, other_place) = self.others.found(&border.softwires, at)?;
@@ -53,16 +54,22 @@ impl Passes {
             self.unknown.note(other, other_place, self.others.told[at]);
             return None;
         };
-        let left = put_in(border, view, packet, l3 + Ipv6::LEN, (other, answer))?;
-        let bytes = (left.bytes - HEAD) as u64;
+        let rewritten = put_in(border, view, packet, l3 + Ipv6::LEN, (other, answer))?;
+        let bytes = (rewritten.bytes - HEAD) as u64;
         border.counters.count(place, Direction::Up, bytes);
         border.counters.count(other_place, Direction::Down, bytes);
-        Some(left)
+        Some(rewritten)
     }
 
     /// The same of one out of a tunnel.
     #[inline(always)]
-    pub(super) fn unwrap(&self, border: &Border, view: OnwardView<'_>, packet: &mut Packet, at: usize) -> Option<Left> {
+    pub(super) fn unwrap(
+        &self,
+        border: &Border,
+        view: OnwardView<'_>,
+        packet: &mut Packet,
+        at: usize,
+    ) -> Option<Rewritten> {
         let at = at % BATCH;
         let (entry, place) = self.own.found(&border.softwires, at)?;
         let l3 = usize::from(self.l3.0[at]);
@@ -84,11 +91,11 @@ impl Passes {
         if let Some(filter) = &border.rules.four.egress
             && !passes(filter, packet, ethernet::IPV4)
         {
-            return Some(Left { port: None, bytes: Ethernet::LEN + total });
+            return Some(Rewritten { port: None, bytes: Ethernet::LEN + total });
         }
         leaving.write(packet, Behind::IPV4);
         view.count(leaving, packet.len() as u64);
-        Some(Left { port: Some(leaving.port()), bytes: Ethernet::LEN + total })
+        Some(Rewritten { port: Some(leaving.port()), bytes: Ethernet::LEN + total })
     }
 }
 
@@ -100,7 +107,7 @@ fn put_in(
     packet: &mut Packet,
     start: usize,
     (entry, answer): (Entry<'_>, u32),
-) -> Option<Left> {
+) -> Option<Rewritten> {
     let ip = Ipv4::view(packet.window::<{ Ipv4::LEN }>(start))?;
     let (total, class) = (ip.total_len(), u32::from(ip.tos));
     let [b4_0, b4_1, aftr_0, aftr_1] = entry.ends();
@@ -126,11 +133,11 @@ fn put_in(
     if let Some(filter) = &border.rules.six.egress
         && !passes(filter, packet, ethernet::IPV6)
     {
-        return Some(Left { port: None, bytes: HEAD + total });
+        return Some(Rewritten { port: None, bytes: HEAD + total });
     }
     leaving.write(packet, Behind::IPV6);
     view.count(leaving, (HEAD + total + room) as u64);
-    Some(Left { port: Some(leaving.port()), bytes: HEAD + total })
+    Some(Rewritten { port: Some(leaving.port()), bytes: HEAD + total })
 }
 
 /// Whether an egress filter lets a packet leave, which has nothing but its EtherType in front of it yet, as where it is decided by the letter.

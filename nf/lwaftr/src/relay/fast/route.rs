@@ -11,7 +11,7 @@ use crate::table::Entry;
 
 /// Tunnels whose softwires do not know yet what routes answer: one after the other.
 pub(super) struct Unknown {
-    pub(super) count: usize,
+    count: usize,
     /// Their softwires: places, and what they were made for.
     of: [(u32, u64); BATCH],
     /// Customers' ends of the tunnels.
@@ -41,10 +41,16 @@ impl Passes {
                 entry.keep_answer(version, *answer);
             }
         }
+        *count = 0;
     }
 }
 
 impl Unknown {
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Notes that it has to be looked up what routes answer for a softwire. Each packet of a batch is noted once at most, so that there is room.
     #[inline(never)]
     pub(super) fn note(&mut self, entry: Entry<'_>, place: u32, told: u64) {

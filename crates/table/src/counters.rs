@@ -1,4 +1,4 @@
-//! Packets and bytes by place, kept by each worker for itself: of rules, of next hops.
+//! Packets and bytes by place, kept by each worker for itself: of rules and next hops, for example.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
