@@ -52,7 +52,7 @@ pub use ingress::{Entered, Ingress, PortView};
 pub use interfaces::{Fresh, Interface, Interfaces, Port, Refused, Tunnel};
 pub use layer::{Described, Reach, Running};
 pub use lines::{Line, LineLink, Lines, Lost, Punt, Side};
-pub use onward::{Behind, Fate, Leaving, Onward, OnwardView, Place};
+pub use onward::{Behind, Departures, Fate, Leaving, Onward, OnwardView, Place};
 pub use request::{EXAMPLES, VERBS};
 pub use show::SHOWS;
 pub use state::advertise::{Advertise, AdvertisedPrefix};

@@ -1,5 +1,7 @@
 //! Where packets go that a function sends itself: what it looks up, and what it writes in front of them.
 
+mod departures;
+
 use std::sync::Arc;
 
 use weir_net::nexthop::Inlet;
@@ -13,6 +15,8 @@ use crate::tables::fib::{Action, Adjacency, Fib, FibView, GROUP, PLACE_BITS};
 use crate::tables::prefixes::ReaderOf;
 use crate::{Egress, InterfaceId};
 use weir_table::counters::{Tally, WorkerCounters};
+
+pub use departures::Departures;
 
 /// The routes of the default VRF, as a stage of the function sees them.
 #[derive(Clone, Debug)]
@@ -207,6 +211,12 @@ impl<'t> OnwardView<'t> {
         if answer & GROUP == 0 { answer } else { self.groups.place(answer, hash) }
     }
 
+    /// For packets that leave one after the other.
+    #[inline(always)]
+    pub fn departures(self) -> Departures<'t> {
+        Departures::new(self)
+    }
+
     /// Counts a packet that left by a way that was found before.
     #[inline(always)]
     pub fn count_at(self, place: Place, bytes: u64) {
@@ -281,17 +291,32 @@ impl Leaving<'_> {
     /// [room](Leaving::room) in front. What follows it has the EtherType `behind`.
     #[inline(always)]
     pub fn write(self, packet: &mut Packet, behind: Behind) {
-        if self.room() == 0 {
-            *packet.window_mut(0) = self.adjacency.front();
-            let source = self.egress.source_word() ^ u64::from(behind.0) << 48;
-            *packet.window_mut(6) = source.to_le_bytes();
-        } else {
+        self.write_front(packet.window_mut(0), behind);
+        self.write_tags(packet, behind);
+    }
+
+    /// The first half of [`Leaving::write`], for who has the first 14 bytes at hand: the link's header without tags.
+    #[inline(always)]
+    pub fn write_front(self, front: &mut [u8; Ethernet::LEN], behind: Behind) {
+        let source = self.egress.source_word() ^ u64::from(behind.0) << 48;
+        if let Some(first) = front.first_chunk_mut() {
+            *first = self.adjacency.front();
+        }
+        if let Some(last) = front.last_chunk_mut() {
+            *last = source.to_le_bytes();
+        }
+    }
+
+    /// The second half of [`Leaving::write`]: tags, for which there is [room](Leaving::room) in front of the packet.
+    #[inline(always)]
+    pub fn write_tags(self, packet: &mut Packet, behind: Behind) {
+        if self.room() > 0 {
             write_tagged(packet, self.adjacency, self.egress, self.room(), behind);
         }
     }
 }
 
-/// As [`Leaving::write`], with `room` bytes of tags. All it needs is in registers, so that packets without tags pay nothing for it.
+/// As [`Leaving::write_tags`], with `room` bytes of them. All it needs is in registers, so that packets without tags pay nothing for it.
 #[inline(never)]
 fn write_tagged(packet: &mut Packet, adjacency: Adjacency, egress: &Egress, room: usize, behind: Behind) {
     if !packet.prepend(room) {

@@ -255,13 +255,13 @@ impl Passes {
     /// The last pass: into tunnels, out of them, and from one into another. What takes more is left as it is, in the batch as in `done`.
     #[inline(always)]
     fn rewrite(&mut self, batch: &mut Batch, border: &Border, ways: Ways, version: u64, done: &mut Done) {
-        let view = border.onward.view();
+        let mut departures = border.onward.view().departures();
         batch.each_in(
             ways.into,
             #[inline(always)]
             |slot, packet, _| {
                 let before = self.untagged_len(packet, slot.index());
-                if let Some(rewritten) = self.wrap(border, view, packet, (slot.index(), version)) {
+                if let Some(rewritten) = self.wrap(border, &mut departures, packet, (slot.index(), version)) {
                     done.into.add(slot, before, rewritten, &mut done.ports);
                 }
             },
@@ -271,8 +271,8 @@ impl Passes {
             #[inline(always)]
             |slot, packet, _| {
                 let before = self.untagged_len(packet, slot.index());
-                if let Some(rewritten) = self.hairpin(border, view, packet, (slot.index(), version)) {
-                    done.inside.add(rewritten.bytes - Ipv6::LEN, 0);
+                if let Some(rewritten) = self.hairpin(border, &mut departures, packet, (slot.index(), version)) {
+                    done.inside += (rewritten.bytes - Ipv6::LEN) as u64;
                     done.hairpin.add(slot, before, rewritten, &mut done.ports);
                 }
             },
@@ -282,11 +282,12 @@ impl Passes {
             #[inline(always)]
             |slot, packet, _| {
                 let before = self.untagged_len(packet, slot.index());
-                if let Some(rewritten) = self.unwrap(border, view, packet, slot.index()) {
+                if let Some(rewritten) = self.unwrap(border, &mut departures, packet, slot.index()) {
                     done.from.add(slot, before, rewritten, &mut done.ports);
                 }
             },
         );
+        departures.finish();
     }
 
     /// The bytes of the frame that a packet came in, without its tags.

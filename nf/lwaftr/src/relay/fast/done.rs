@@ -7,10 +7,9 @@ use crate::border::Border;
 use crate::exit::Exit;
 use crate::tally::{Count, Tally};
 
-/// Packets and bytes that are counted together.
+/// Bytes of packets that are counted together, as they came and as they leave.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Sum {
-    packets: u64,
     before: u64,
     after: u64,
 }
@@ -18,27 +17,29 @@ pub(super) struct Sum {
 impl Sum {
     #[inline(always)]
     pub(super) fn add(&mut self, before: usize, after: usize) {
-        self.packets += 1;
         self.before += before as u64;
         self.after += after as u64;
     }
 
-    fn count(self, tally: &Tally, [came, whole_in, left, whole_out]: [Count; 4]) {
-        if self.packets > 0 {
-            tally.add(came, self.packets, self.before);
-            tally.add(whole_in, self.packets, 0);
-            tally.add(left, self.packets, self.after);
-            tally.add(whole_out, self.packets, 0);
+    /// Counts the packets in the mask, whose bytes these are.
+    fn count(self, of: u64, tally: &Tally, [came, whole_in, left, whole_out]: [Count; 4]) {
+        let packets = of.count_ones().into();
+        if packets > 0 {
+            tally.add(came, packets, self.before);
+            tally.add(whole_in, packets, 0);
+            tally.add(left, packets, self.after);
+            tally.add(whole_out, packets, 0);
         }
     }
 
     /// The same of packets that an egress filter kept back.
-    fn stop(self, tally: &Tally, [came, whole_in, filtered, dropped]: [Count; 4]) {
-        if self.packets > 0 {
-            tally.add(came, self.packets, self.before);
-            tally.add(whole_in, self.packets, 0);
-            tally.add(filtered, self.packets, self.after);
-            tally.add(dropped, self.packets, self.before);
+    fn stop(self, of: u64, tally: &Tally, [came, whole_in, filtered, dropped]: [Count; 4]) {
+        let packets = of.count_ones().into();
+        if packets > 0 {
+            tally.add(came, packets, self.before);
+            tally.add(whole_in, packets, 0);
+            tally.add(filtered, packets, self.after);
+            tally.add(dropped, packets, self.before);
         }
     }
 }
@@ -85,8 +86,8 @@ pub(super) struct Done {
     pub(super) into: Outcome,
     pub(super) from: Outcome,
     pub(super) hairpin: Outcome,
-    /// What went out of tunnels and into others, as it is between them.
-    pub(super) inside: Sum,
+    /// Bytes of what went out of tunnels and into others, as it is between them.
+    pub(super) inside: u64,
     /// The positions of the ports that packets leave by.
     pub(super) ports: [u8; BATCH],
 }
@@ -94,7 +95,7 @@ pub(super) struct Done {
 impl Default for Done {
     fn default() -> Done {
         let [into, from, hairpin] = [Outcome::default(); 3];
-        Done { into, from, hairpin, inside: Sum::default(), ports: [0; BATCH] }
+        Done { into, from, hairpin, inside: 0, ports: [0; BATCH] }
     }
 }
 
@@ -110,19 +111,32 @@ impl Done {
         let Done { into, from, hairpin, inside, ref ports } = self;
         out.answer_indexed_each(into.gone | hairpin.gone | from.gone, ports);
         let tally = &border.tally;
-        into.sent.count(tally, [Count::InFour, Count::WholeFour, Count::OutSix, Count::OutWholeSix]);
-        from.sent.count(tally, [Count::InSix, Count::WholeSix, Count::OutFour, Count::OutWholeFour]);
-        hairpin.sent.count(tally, [Count::InSix, Count::WholeSix, Count::OutSix, Count::OutWholeSix]);
-        if inside.packets > 0 {
-            tally.add(Count::Hairpin, inside.packets, inside.before);
+        into.sent.count(into.gone, tally, [Count::InFour, Count::WholeFour, Count::OutSix, Count::OutWholeSix]);
+        from.sent.count(from.gone, tally, [Count::InSix, Count::WholeSix, Count::OutFour, Count::OutWholeFour]);
+        hairpin.sent.count(hairpin.gone, tally, [Count::InSix, Count::WholeSix, Count::OutSix, Count::OutWholeSix]);
+        let hairpins = hairpin.gone | hairpin.kept;
+        if hairpins != 0 {
+            tally.add(Count::Hairpin, hairpins.count_ones().into(), inside);
         }
         let [kept_six, kept_four] = [into.kept | hairpin.kept, from.kept];
         if kept_six | kept_four != 0 {
             out.answer_all(kept_six, Exit::FilteredOutSix);
             out.answer_all(kept_four, Exit::FilteredOutFour);
-            into.stopped.stop(tally, [Count::InFour, Count::WholeFour, Count::FilteredOutSix, Count::DropFour]);
-            from.stopped.stop(tally, [Count::InSix, Count::WholeSix, Count::FilteredOutFour, Count::DropSix]);
-            hairpin.stopped.stop(tally, [Count::InSix, Count::WholeSix, Count::FilteredOutSix, Count::DropSix]);
+            into.stopped.stop(
+                into.kept,
+                tally,
+                [Count::InFour, Count::WholeFour, Count::FilteredOutSix, Count::DropFour],
+            );
+            from.stopped.stop(
+                from.kept,
+                tally,
+                [Count::InSix, Count::WholeSix, Count::FilteredOutFour, Count::DropSix],
+            );
+            hairpin.stopped.stop(
+                hairpin.kept,
+                tally,
+                [Count::InSix, Count::WholeSix, Count::FilteredOutSix, Count::DropSix],
+            );
         }
         self.all()
     }

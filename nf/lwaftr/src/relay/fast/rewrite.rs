@@ -1,7 +1,7 @@
 //! The last pass of the fast path: into tunnels, out of them, and from one into another.
 
 use weir_filter::Filter;
-use weir_ip::{Behind, Leaving, OnwardView};
+use weir_ip::{Behind, Departures, Leaving};
 use weir_packet::{BATCH, Packet};
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, flow, ipv4};
 
@@ -19,7 +19,7 @@ impl Passes {
     pub(super) fn wrap(
         &mut self,
         border: &Border,
-        view: OnwardView<'_>,
+        departures: &mut Departures<'_>,
         packet: &mut Packet,
         (at, version): (usize, u64),
     ) -> Option<Rewritten> {
@@ -29,7 +29,7 @@ impl Passes {
             self.unknown.note(entry, place, self.own.told[at]);
             return None;
         };
-        let rewritten = put_in(border, view, packet, usize::from(self.l3.0[at]), (entry, answer))?;
+        let rewritten = put_in(border, departures, packet, usize::from(self.l3.0[at]), (entry, answer))?;
         border.counters.count(place, Direction::Down, (rewritten.bytes - HEAD) as u64);
         Some(rewritten)
     }
@@ -39,7 +39,7 @@ impl Passes {
     pub(super) fn hairpin(
         &mut self,
         border: &Border,
-        view: OnwardView<'_>,
+        departures: &mut Departures<'_>,
         packet: &mut Packet,
         (at, version): (usize, u64),
     ) -> Option<Rewritten> {
@@ -54,7 +54,7 @@ impl Passes {
             self.unknown.note(other, other_place, self.others.told[at]);
             return None;
         };
-        let rewritten = put_in(border, view, packet, l3 + Ipv6::LEN, (other, answer))?;
+        let rewritten = put_in(border, departures, packet, l3 + Ipv6::LEN, (other, answer))?;
         let bytes = (rewritten.bytes - HEAD) as u64;
         border.counters.count(place, Direction::Up, bytes);
         border.counters.count(other_place, Direction::Down, bytes);
@@ -66,7 +66,7 @@ impl Passes {
     pub(super) fn unwrap(
         &self,
         border: &Border,
-        view: OnwardView<'_>,
+        departures: &mut Departures<'_>,
         packet: &mut Packet,
         at: usize,
     ) -> Option<Rewritten> {
@@ -82,19 +82,21 @@ impl Passes {
         let total = ip.total_len();
         let answer = border.onward.lookup(ip.destination.get());
         let hash = || flow::hash(packet.window::<64>(l3 + Ipv6::LEN), total, 0);
-        let leaving = fits(view, answer, hash, border.rules.four.mtu, total)?;
+        let leaving = fits(departures, answer, hash, border.rules.four.mtu, total)?;
         if packet.headroom() + l3 + Ipv6::LEN < Ethernet::LEN + leaving.room() {
             return None;
         }
-        packet.replace_head::<{ Ethernet::LEN }, { Ipv4::LEN }>(l3 + Ipv6::LEN, Ethernet::LEN, total)?;
+        let (front, _) =
+            packet.replace_head::<{ Ethernet::LEN }, { Ipv4::LEN }>(l3 + Ipv6::LEN, Ethernet::LEN, total)?;
+        leaving.write_front(front, Behind::IPV4);
         border.counters.count(place, Direction::Up, total as u64);
         if let Some(filter) = &border.rules.four.egress
             && !passes(filter, packet, ethernet::IPV4)
         {
             return Some(Rewritten { port: None, bytes: Ethernet::LEN + total });
         }
-        leaving.write(packet, Behind::IPV4);
-        view.count(leaving, packet.len() as u64);
+        leaving.write_tags(packet, Behind::IPV4);
+        departures.count(packet.len() as u64);
         Some(Rewritten { port: Some(leaving.port()), bytes: Ethernet::LEN + total })
     }
 }
@@ -103,7 +105,7 @@ impl Passes {
 #[inline(always)]
 fn put_in(
     border: &Border,
-    view: OnwardView<'_>,
+    departures: &mut Departures<'_>,
     packet: &mut Packet,
     start: usize,
     (entry, answer): (Entry<'_>, u32),
@@ -122,30 +124,35 @@ fn put_in(
         flow::hash6(&window, Ipv6::LEN + total, 0)
     };
     let longest = entry.path_once().min(border.rules.six.mtu);
-    let leaving = fits(view, answer, hash, longest, Ipv6::LEN + total)?;
+    let leaving = fits(departures, answer, hash, longest, Ipv6::LEN + total)?;
     let room = leaving.room();
     if packet.headroom() + start < HEAD + room {
         return None;
     }
     let (front, inner) = packet.replace_head::<HEAD, { Ipv4::LEN }>(start, HEAD, total)?;
-    write_words(front.last_chunk_mut::<{ Ipv6::LEN }>()?, header);
+    let (link, outer) = front.split_first_chunk_mut()?;
+    leaving.write_front(link, Behind::IPV6);
+    write_words(outer.first_chunk_mut::<{ Ipv6::LEN }>()?, header);
     Ipv4::view_mut(inner)?.decrement_ttl();
     if let Some(filter) = &border.rules.six.egress
         && !passes(filter, packet, ethernet::IPV6)
     {
         return Some(Rewritten { port: None, bytes: HEAD + total });
     }
-    leaving.write(packet, Behind::IPV6);
-    view.count(leaving, (HEAD + total + room) as u64);
+    leaving.write_tags(packet, Behind::IPV6);
+    departures.count((HEAD + total + room) as u64);
     Some(Rewritten { port: Some(leaving.port()), bytes: HEAD + total })
 }
 
-/// Whether an egress filter lets a packet leave, which has nothing but its EtherType in front of it yet, as where it is decided by the letter.
+/// Whether an egress filter lets a packet leave, as if it had nothing but its EtherType in front of it, as where it is decided by the letter.
 #[inline(never)]
 fn passes(filter: &Filter, packet: &mut Packet, ethertype: u16) -> bool {
+    let link: [u8; Ethernet::LEN] = *packet.window(0);
     *packet.window_mut(0) = [0; Ethernet::LEN - 2];
     *packet.window_mut(Ethernet::LEN - 2) = ethertype.to_be_bytes();
-    filter.matches(packet.bytes())
+    let passes = filter.matches(packet.bytes());
+    *packet.window_mut(0) = link;
+    passes
 }
 
 /// Writes words as they lie in packets, each at once: memory is asked for no word that was written in parts.
@@ -165,13 +172,13 @@ fn is_between(front: &[u8; FRONT_INSIDE], ends: [u64; 4]) -> bool {
 /// How a packet of so many bytes leaves, if its neighbour is known and it fits.
 #[inline(always)]
 fn fits<'t>(
-    view: OnwardView<'t>,
+    departures: &mut Departures<'t>,
     answer: u32,
     hash: impl FnOnce() -> u32,
     mtu: usize,
     bytes: usize,
 ) -> Option<Leaving<'t>> {
-    view.leaving(answer, hash).ok().filter(|leaving| bytes <= leaving.longest().min(mtu))
+    departures.leaving(answer, hash).filter(|leaving| bytes <= leaving.longest().min(mtu))
 }
 /// An address of two words that lie in packets.
 #[inline(always)]

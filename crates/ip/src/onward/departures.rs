@@ -1,0 +1,115 @@
+//! Packets that leave one after the other: most go the way of the one before.
+
+use super::{Leaving, OnwardView};
+use crate::tables::fib::GROUP;
+
+/// Remembers the way of the packet before, so that it is not found anew, and counts packets that go the same way together: counting packet after
+/// packet to one place would wait for each store to come back.
+///
+/// Whoever uses it calls [`finish`](Departures::finish) in the end; what is not counted by then is lost.
+pub struct Departures<'t> {
+    view: OnwardView<'t>,
+    /// What routes answered for the packet before, if packets with that answer all go one way; [`NONE`] otherwise.
+    answer: u64,
+    last: Option<Leaving<'t>>,
+    packets: u64,
+    bytes: u64,
+}
+
+/// What routes never answer.
+const NONE: u64 = u64::MAX;
+
+impl<'t> Departures<'t> {
+    pub(super) fn new(view: OnwardView<'t>) -> Departures<'t> {
+        Departures { view, answer: NONE, last: None, packets: 0, bytes: 0 }
+    }
+
+    /// How a packet leaves that routes gave this answer for, if it does; `hash` is asked for its flow's where routes are shared.
+    #[inline(always)]
+    pub fn leaving(&mut self, answer: u32, hash: impl FnOnce() -> u32) -> Option<Leaving<'t>> {
+        // An answer that next hops share is never the one before.
+        if u64::from(answer) != self.answer {
+            self.turn(answer, hash);
+        }
+        self.last
+    }
+
+    #[inline(always)]
+    fn turn(&mut self, answer: u32, hash: impl FnOnce() -> u32) {
+        self.settle();
+        self.last = self.view.leaving(answer, hash).ok();
+        self.answer = if answer & GROUP == 0 { answer.into() } else { NONE };
+    }
+
+    /// Counts the packet for which [`leaving`](Departures::leaving) was called last: it left.
+    #[inline(always)]
+    pub fn count(&mut self, bytes: u64) {
+        self.packets += 1;
+        self.bytes += bytes;
+    }
+
+    /// Counts what has left.
+    pub fn finish(mut self) {
+        self.settle();
+    }
+
+    #[inline(always)]
+    fn settle(&mut self) {
+        if let Some(leaving) = self.last.filter(|_| self.packets > 0) {
+            self.view.counters.count(leaving.place, self.packets, self.bytes);
+            (self.packets, self.bytes) = (0, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weir_table::counters::Counters;
+    use weir_wire::MacAddr;
+
+    use super::*;
+    use crate::tables::fib::{Adjacency, Fib, Leads};
+    use crate::{Egress, Ingress, Tags};
+
+    /// Each packet leaves as if there had been none before it, and is counted once, at its own next hop.
+    #[test]
+    fn packets_leave_and_are_counted_as_one_by_one() {
+        let egress: Arc<[Egress]> = (0..3).map(|_| Egress::default()).collect();
+        egress.iter().zip(0..).for_each(|(egress, n)| egress.set(n, MacAddr([2, 0, 0, 0, 0, n]), Tags::NONE, 1500));
+        let fib = Fib::new(4, 1, &egress, &Arc::new(Ingress::untagged(0))).unwrap();
+        // The last next hop is not known.
+        for n in 0..3 {
+            fib.set(Leads::next_hop(n), Adjacency::forward(n as u16, MacAddr([4, 0, 0, 0, 0, n as u8])));
+        }
+        fib.set_group(0, (0..256).map(|n| Leads::next_hop(n % 2)));
+        let [counters, expected] = [(); 2].map(|()| Counters::new(fib.places()));
+        let [ours, slow] = [&counters, &expected].map(|counters| counters.acquire().unwrap());
+        let view = |counters| OnwardView { fib: fib.view(fib.places()), groups: &fib, counters };
+        let (places, one_by_one) = (fib.places(), view(slow.view(fib.places())));
+
+        let next_hops = (0..4).map(|n| Leads::next_hop(n).value());
+        let answers: Vec<u32> = next_hops.chain([Leads::group(0).value(), Leads::NO_ROUTE.value(), u32::MAX]).collect();
+        let mut random = 1_u32;
+        let mut departures = view(ours.view(places)).departures();
+        for n in 0..10_000_u32 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // Runs of some length, and single ones.
+            let answer = answers[(random >> 16) as usize % if n % 100 < 50 { answers.len() } else { 1 }];
+            let hash = random >> 8;
+            let (leaving, alone) = (departures.leaving(answer, || hash), one_by_one.leaving(answer, || hash).ok());
+            assert_eq!(leaving.map(Leaving::place), alone.map(Leaving::place));
+            assert_eq!(leaving.map(Leaving::port), alone.map(Leaving::port));
+            // Some do not leave after all.
+            if let Some(alone) = alone.filter(|_| random >> 20 & 7 != 0) {
+                departures.count(u64::from(n));
+                one_by_one.count(alone, u64::from(n));
+            }
+        }
+        departures.finish();
+        let sums = |counters: &Counters| (0..places as u32).map(|place| counters.sum(place)).collect::<Vec<_>>();
+        assert_eq!(sums(&counters), sums(&expected));
+        assert_eq!(sums(&counters).iter().filter(|(packets, _)| *packets > 0).count(), 3);
+    }
+}
