@@ -13,8 +13,14 @@ use crate::registry::{Settings, Wanted};
 use crate::request::SOFTWIRES;
 use weir_wire::port_sets::PortSets;
 
-/// How the ports of addresses are divided, and who said it first.
-type Divided = HashMap<Ipv4Addr, (PortSets, Stands)>;
+/// How the ports of addresses are divided.
+#[derive(Default)]
+struct Divided {
+    /// With who said it first.
+    all: HashMap<Ipv4Addr, (PortSets, Stands)>,
+    /// The last one: softwires of an address mostly stand together.
+    last: Option<(Ipv4Addr, PortSets)>,
+}
 
 /// The softwires that a configuration wants.
 ///
@@ -22,7 +28,7 @@ type Divided = HashMap<Ipv4Addr, (PortSets, Stands)>;
 ///
 /// Everything that is wrong with them.
 pub(crate) fn load(config: &LwaftrConfig, settings: &Settings, site: Site<'_>) -> Result<Wanted, Vec<ConfigError>> {
-    let (mut errors, mut divided) = (Errors::new(), Divided::new());
+    let (mut errors, mut divided) = (Errors::new(), Divided::default());
     let (file, list) = match &config.softwires {
         SoftwiresConfig::File(file) => (Some(file), &[][..]),
         SoftwiresConfig::List(list) => (None, list.as_slice()),
@@ -33,7 +39,7 @@ pub(crate) fn load(config: &LwaftrConfig, settings: &Settings, site: Site<'_>) -
     });
     let limits = &config.table_limits;
     for (what, count, limit) in
-        [("softwires", found.len(), limits.softwires), ("addresses", divided.len(), limits.addresses)]
+        [("softwires", found.len(), limits.softwires), ("addresses", divided.all.len(), limits.addresses)]
     {
         if count > limit as usize {
             let path = site.path.field("table_limits");
@@ -46,17 +52,18 @@ pub(crate) fn load(config: &LwaftrConfig, settings: &Settings, site: Site<'_>) -
 
 /// All softwires of an address divide its ports alike.
 fn divide(divided: &mut Divided, ipv4: Ipv4Addr, sets: PortSets, stands: Stands) -> Result<(), Wrong> {
-    match divided.entry(ipv4) {
-        Slot::Vacant(slot) => {
-            slot.insert((sets, stands));
-            Ok(())
-        }
+    if divided.last == Some((ipv4, sets)) {
+        return Ok(());
+    }
+    match divided.all.entry(ipv4) {
         Slot::Occupied(slot) if slot.get().0 != sets => {
             let (before, who) = slot.get();
             let problem =
                 format!("{sets}, and {who} says {before} of {ipv4}; all softwires of an address have the same");
-            Err(Wrong::field("psid_length", problem))
+            return Err(Wrong::field("psid_length", problem));
         }
-        Slot::Occupied(_) => Ok(()),
+        slot => _ = slot.or_insert((sets, stands)),
     }
+    divided.last = Some((ipv4, sets));
+    Ok(())
 }

@@ -54,7 +54,8 @@ impl Settings {
             return Err(wrong("psid", problem));
         }
         let aftr = one.aftr.or(self.aftr.first().copied()).unwrap_or(Ipv6Addr::UNSPECIFIED);
-        if !self.known.contains(&aftr) {
+        // Most have the first one.
+        if self.aftr.first() != Some(&aftr) && !self.known.contains(&aftr) {
             let problem = format!("{aftr} is none of the relay's addresses");
             return Err(wrong("aftr", problem).remedy("add it to the key aftr of the function"));
         }
@@ -147,39 +148,15 @@ impl Registry {
     pub(crate) fn say(&mut self, key: Key, said: Versions<SoftwireConfig>) -> Result<(), String> {
         let before = self.ledger.versions(&key);
         self.ledger.say(key, said);
-        let done = self.agree(key);
+        let Registry { settings, writer, counters, ledger } = &mut *self;
+        let record = ledger.get_mut(&key);
+        let done = record.map_or(Ok(()), |record| agree(key, record, (settings, writer, counters)));
         if done.is_err() {
             // It is as it was in the table, too: what was refused took nothing out.
             self.ledger.say(key, before);
         }
         self.ledger.forget(&key);
         done
-    }
-
-    /// Makes the table agree with what is said of a softwire.
-    fn agree(&mut self, key: Key) -> Result<(), String> {
-        let Registry { settings, writer, counters, ledger } = self;
-        let Some(record) = ledger.get_mut(&key) else { return Ok(()) };
-        let Some(one) = record.counts() else {
-            writer.remove(key.into());
-            return Ok(());
-        };
-        let (sets, ends) = settings.resolve(one).map_err(|wrong| wrong.to_string())?;
-        let state = &mut record.state;
-        let is_there = || writer.softwires().find(key.into(), sets).is_some_and(|found| found.ends == ends);
-        if state.sets == Some(sets) && is_there() {
-            return Ok(());
-        }
-        let counted = state.sums(counters);
-        // One that has its address alone may divide its ports otherwise.
-        if state.sets.is_some_and(|before| before != sets) && writer.sharing(key.0) == 1 {
-            state.take_out(key, writer, counters);
-        }
-        let (place, _) = writer.put(key.into(), sets, ends).map_err(|refused| refused.to_string())?;
-        // What was counted so far goes on.
-        let base = counters.at(place).minus(counted);
-        *state = State { sets: Some(sets), place, base: (base != Sums::default()).then(|| Box::new(base)) };
-        Ok(())
     }
 
     /// Makes softwires those that a configuration has, beside what commands said. Answers what is refused.
@@ -198,15 +175,45 @@ impl Registry {
             }
         }
         self.ledger.forget_unsaid();
-        let all: Vec<Key> = self.ledger.iter().map(|(key, _)| *key).collect();
+        let Registry { settings, writer, counters, ledger } = self;
+        let all: Vec<Key> = ledger.iter().map(|(key, _)| *key).collect();
         let ahead = all.iter().skip(AHEAD).map(Some).chain(std::iter::repeat(None));
         let mut refused = Vec::new();
-        for (key, next) in all.iter().zip(ahead) {
+        for ((key, record), next) in ledger.iter_mut().zip(ahead) {
             if let Some(next) = next {
-                self.writer.prefetch((*next).into());
+                writer.prefetch((*next).into());
             }
-            refused.extend(self.agree(*key).err().map(|problem| (*key, problem)));
+            let done = agree(*key, record, (settings, writer, counters));
+            refused.extend(done.err().map(|problem| (*key, problem)));
         }
         refused
     }
+}
+
+/// Makes the table agree with what is said of a softwire.
+fn agree(
+    key: Key,
+    record: &mut Softwire,
+    (settings, writer, counters): (&Settings, &mut Writer, &Counters),
+) -> Result<(), String> {
+    let Some(one) = record.counts() else {
+        writer.remove(key.into());
+        return Ok(());
+    };
+    let (sets, ends) = settings.resolve(one).map_err(|wrong| wrong.to_string())?;
+    let state = &mut record.state;
+    let is_there = || writer.softwires().find(key.into(), sets).is_some_and(|found| found.ends == ends);
+    if state.sets == Some(sets) && is_there() {
+        return Ok(());
+    }
+    let counted = state.sums(counters);
+    // One that has its address alone may divide its ports otherwise.
+    if state.sets.is_some_and(|before| before != sets) && writer.sharing(key.0) == 1 {
+        state.take_out(key, writer, counters);
+    }
+    let (place, _) = writer.put(key.into(), sets, ends).map_err(|refused| refused.to_string())?;
+    // What was counted so far goes on.
+    let base = counters.at(place).minus(counted);
+    *state = State { sets: Some(sets), place, base: (base != Sums::default()).then(|| Box::new(base)) };
+    Ok(())
 }

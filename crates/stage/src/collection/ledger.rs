@@ -89,6 +89,11 @@ impl<E: Entry, S: Default> Ledger<E, S> {
         self.records.iter()
     }
 
+    /// All entries, whose states are to change.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&E::Key, &mut Record<E, S>)> {
+        self.records.iter_mut()
+    }
+
     /// The entries from a bound on.
     pub fn from(&self, bound: Bound<E::Key>) -> impl Iterator<Item = (&E::Key, &Record<E, S>)> {
         self.records.range((bound, Bound::Unbounded))
@@ -136,10 +141,10 @@ impl<E: Entry, S: Default> Ledger<E, S> {
             record.config = now;
         }
         let is_changed = !changed.is_empty();
-        for (key, entry) in wanted {
-            changed.push(key.clone());
-            self.records.insert(key, Record { config: Some(entry), added: None, state: S::default() });
-        }
+        changed.extend(wanted.keys().cloned());
+        let fresh = |entry| Record { config: Some(entry), added: None, state: S::default() };
+        // Trees are built from what is in order, and joined, far sooner than entry by entry.
+        self.records.append(&mut wanted.into_iter().map(|(key, entry)| (key, fresh(entry))).collect());
         if is_changed {
             changed.sort_unstable();
         }
