@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use weir_mem::prefetch::prefetch_slice;
 use weir_mem::{HugeSlice, arena};
 
 /// Packets, then bytes.
@@ -32,6 +33,12 @@ impl WorkerCounters {
 pub struct Tally<'c>(&'c [Pair]);
 
 impl Tally<'_> {
+    /// Asks for the line that [`count`](Tally::count) writes.
+    #[inline(always)]
+    pub fn prefetch(self, place: u32) {
+        prefetch_slice(self.0, place as usize);
+    }
+
     /// Counts packets to a place, and their bytes.
     #[inline(always)]
     pub fn count(self, place: u32, packets: u64, bytes: u64) {

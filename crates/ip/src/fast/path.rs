@@ -8,7 +8,7 @@ use weir_wire::{Ethernet, View};
 use crate::Egress;
 use crate::fast::classify::Family;
 use crate::fast::lookups::l3_of;
-use crate::fast::rewrite::{Four, Header, Six, rewrite_tagged, rewrite_to_tags, source_word};
+use crate::fast::rewrite::{Four, Header, Six, rewrite, rewrite_tagged, rewrite_to_tags, source_word};
 use crate::tables::fib::{Adjacency, FibView};
 use weir_table::counters::Tally;
 
@@ -32,6 +32,13 @@ impl Path<'_> {
         let first = places[good.trailing_zeros() as usize % BATCH];
         if are_alike(places, good, first) {
             return self.forward_alike::<TAGGED, H>(batch, good, first, out);
+        }
+        if TAGGED {
+            // Where there are tags, there may be thousands of interfaces.
+            for slot in Slots(good) {
+                self.fib.prefetch_egress(places[slot.index()]);
+                self.counters.prefetch(places[slot.index()]);
+            }
         }
         let mut ports = [0; BATCH];
         let mut left = 0;
@@ -77,7 +84,7 @@ impl Path<'_> {
             if len > longest {
                 left |= slot.bit();
             } else {
-                H::rewrite(packet, adjacency, source);
+                rewrite::<H>(packet, adjacency, source);
                 bytes += len as u64;
             }
         });
@@ -130,7 +137,7 @@ impl Path<'_> {
             return None;
         }
         if !TAGGED && shape.header_len() == Ethernet::LEN {
-            H::rewrite(packet, adjacency, source_word::<H>(egress));
+            rewrite::<H>(packet, adjacency, source_word::<H>(egress));
         } else if TAGGED {
             if !rewrite_tagged::<H>(packet, l3, adjacency, egress, shape) {
                 return None;

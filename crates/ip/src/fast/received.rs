@@ -7,7 +7,7 @@ use weir_wire::{Ethernet, View};
 
 use crate::fast::checker::{common_port, may_be_tagged};
 use crate::fast::scope::{Scope, Vrfs};
-use crate::ingress::OneTag;
+use crate::ingress::{OneTag, PortView};
 use crate::tables::fib::Fib;
 use crate::tags::TAG_LEN;
 use crate::{Ingress, InterfaceId, NO_INTERFACE};
@@ -129,9 +129,25 @@ impl Received {
     fn enter_tagged(&self, batch: &mut Batch, common: Option<u16>, ingress: &Ingress, vrfs: &mut Vrfs) -> Entered {
         // What a packet belongs to is read packet after packet: their lines are asked for all at once.
         batch.each_ref(|_, packet| packet.prefetch_data());
+        if let Some(port) = common {
+            self.approach(batch, ingress.port(port));
+        }
         let (ours, is_one) = self.enter_each(batch, batch.live(), ingress, vrfs);
         let scope = if ingress.has_vrfs() { vrfs.scope(batch.live()) } else { Scope::One(0) };
         Entered { port: common, is_tagged: true, ours, scope, tag: None, is_one }
+    }
+
+    /// Asks for what is known of the interfaces of packets that came in by a port, and for their counters: there may be thousands.
+    #[inline(always)]
+    fn approach(&self, batch: &Batch, port: PortView<'_>) {
+        let counters = self.counters.view(self.places);
+        batch.each_ref(
+            #[inline(always)]
+            |_, packet| {
+                let interface = port.approach(packet.window(0));
+                counters.prefetch(interface.into());
+            },
+        );
     }
 
     /// Finds out by which interfaces the packets in `of` came in, which may have tags, and counts them: the mask of those for the interface

@@ -10,23 +10,17 @@ use crate::tables::fib::Adjacency;
 /// The least Ethernet frame without its check sequence: what is shorter is filled up on the wire.
 const LEAST_FRAME: usize = 60;
 
-/// Bytes of an Ethernet header without tags, and the fixed part of an IPv4 header.
-const HEADERS: usize = Ethernet::LEN + Ipv4::LEN;
-
-/// The same with an IPv6 header.
-const HEADERS6: usize = Ethernet::LEN + Ipv6::LEN;
-
 /// What differs between the families where a packet is sent on.
 pub(crate) trait Header {
     /// In which bits the EtherType differs from that of IPv4, as it lies in the packet.
     const ETHERTYPE: u16;
 
-    /// Takes a hop off and writes the new Ethernet header, whose last bytes are the [`source_word`]. Neither the old nor the new one has tags.
-    fn rewrite(packet: &mut Packet, adjacency: Adjacency, source: u64);
-
-    /// Takes a hop off the network header at `l3`.
-    fn take_hop(packet: &mut Packet, l3: usize);
+    /// Takes a hop off the network header that bytes begin with.
+    fn take_hop(network: &mut [u8; NETWORK]);
 }
+
+/// Bytes of the longer network header, without options.
+const NETWORK: usize = Ipv6::LEN;
 
 /// IPv4.
 pub(crate) struct Four;
@@ -38,17 +32,8 @@ impl Header for Four {
     const ETHERTYPE: u16 = 0;
 
     #[inline(always)]
-    fn rewrite(packet: &mut Packet, adjacency: Adjacency, source: u64) {
-        let (ethernet, ip) = packet.window_mut::<HEADERS>(0).split_at_mut(Ethernet::LEN);
-        if let Some(ip) = Ipv4::view_mut(ip) {
-            ip.decrement_ttl();
-        }
-        write_front(ethernet, adjacency, source);
-    }
-
-    #[inline(always)]
-    fn take_hop(packet: &mut Packet, l3: usize) {
-        if let Some(ip) = Ipv4::view_mut(packet.window_mut::<{ Ipv4::LEN }>(l3)) {
+    fn take_hop(network: &mut [u8; NETWORK]) {
+        if let Some(ip) = Ipv4::view_mut(network) {
             ip.decrement_ttl();
         }
     }
@@ -58,17 +43,8 @@ impl Header for Six {
     const ETHERTYPE: u16 = (ethernet::IPV4 ^ ethernet::IPV6).to_be();
 
     #[inline(always)]
-    fn rewrite(packet: &mut Packet, adjacency: Adjacency, source: u64) {
-        let (ethernet, ip) = packet.window_mut::<HEADERS6>(0).split_at_mut(Ethernet::LEN);
-        if let Some(ip) = Ipv6::view_mut(ip) {
-            ip.hop_limit = ip.hop_limit.wrapping_sub(1);
-        }
-        write_front(ethernet, adjacency, source);
-    }
-
-    #[inline(always)]
-    fn take_hop(packet: &mut Packet, l3: usize) {
-        if let Some(ip) = Ipv6::view_mut(packet.window_mut::<{ Ipv6::LEN }>(l3)) {
+    fn take_hop(network: &mut [u8; NETWORK]) {
+        if let Some(ip) = Ipv6::view_mut(network) {
             ip.hop_limit = ip.hop_limit.wrapping_sub(1);
         }
     }
@@ -87,19 +63,41 @@ const BEHIND_SOURCE: u32 = 48;
 const BEHIND_ONE: u32 = 16;
 const BEHIND_TWO: u32 = 48;
 
-/// Writes an Ethernet header without tags, by two words that overlap.
+/// Takes a hop off a packet and writes the new Ethernet header, whose last bytes are the [`source_word`]. Neither the old nor the new one has tags.
 #[inline(always)]
-fn write_front(ethernet: &mut [u8], adjacency: Adjacency, source: u64) {
-    if let Some(first) = ethernet.first_chunk_mut::<8>() {
-        *first = adjacency.front();
-    }
-    if let Some(last) = ethernet.last_chunk_mut::<8>() {
-        *last = source.to_le_bytes();
+pub(crate) fn rewrite<H: Header>(packet: &mut Packet, adjacency: Adjacency, source: u64) {
+    with_header::<H, { Ethernet::LEN }, { Ethernet::LEN + NETWORK }>(packet, |ethernet| {
+        write_front(ethernet, adjacency, source);
+    });
+}
+
+/// Takes a hop off a packet behind an Ethernet header of `N` bytes, which are rewritten; with the network header they are `ALL`. All is done in one
+/// window: where it begins is read once.
+#[inline(always)]
+fn with_header<H: Header, const N: usize, const ALL: usize>(packet: &mut Packet, rewrite: impl FnOnce(&mut [u8; N])) {
+    const { assert!(N + NETWORK == ALL) };
+    let all = packet.window_mut::<ALL>(0);
+    if let Some((ethernet, network)) = all.split_first_chunk_mut::<N>()
+        && let Some(network) = network.first_chunk_mut()
+    {
+        H::take_hop(network);
+        rewrite(ethernet);
     }
 }
 
-/// The same as [`Header::rewrite`] from and to a header with whatever tags; the packet's network header begins at `l3`. False if there is no
-/// room in front of the packet, which is as it was then.
+/// Writes the addresses of an Ethernet header and the two bytes behind them, by two words that overlap.
+#[inline(always)]
+fn write_front<const N: usize>(ethernet: &mut [u8; N], adjacency: Adjacency, source: u64) {
+    if let Some(first) = ethernet.first_chunk_mut::<8>() {
+        *first = adjacency.front();
+    }
+    if let Some(word) = ethernet.get_mut(6..).and_then(<[u8]>::first_chunk_mut::<8>) {
+        *word = source.to_le_bytes();
+    }
+}
+
+/// The same as [`rewrite`] from and to a header with whatever tags; the packet's network header begins at `l3`. False if there is no room in front of
+/// the packet, which is as it was then.
 #[inline(always)]
 pub(crate) fn rewrite_tagged<H: Header>(
     packet: &mut Packet,
@@ -114,19 +112,21 @@ pub(crate) fn rewrite_tagged<H: Header>(
     if !has_moved {
         return false;
     }
-    H::take_hop(packet, header);
     let (ethertype, behind) = (u64::from(H::ETHERTYPE), egress.behind_word());
-    *packet.window_mut(0) = adjacency.front();
-    if header == Ethernet::LEN {
-        *packet.window_mut(6) = source_word::<H>(egress).to_le_bytes();
-        return true;
-    }
-    *packet.window_mut(6) = egress.source_word().to_le_bytes();
-    if header == ONE_TAG {
-        let [a, b, c, d, ..] = (behind ^ ethertype << BEHIND_ONE).to_le_bytes();
-        *packet.window_mut(Ethernet::LEN) = [a, b, c, d];
-    } else {
-        *packet.window_mut(Ethernet::LEN) = (behind ^ ethertype << BEHIND_TWO).to_le_bytes();
+    match header {
+        Ethernet::LEN => rewrite::<H>(packet, adjacency, source_word::<H>(egress)),
+        ONE_TAG => with_header::<H, ONE_TAG, { ONE_TAG + NETWORK }>(packet, |ethernet| {
+            write_front(ethernet, adjacency, egress.source_word());
+            let [a, b, c, d, ..] = (behind ^ ethertype << BEHIND_ONE).to_le_bytes();
+            let [.., e, f, g, h] = ethernet;
+            (*e, *f, *g, *h) = (a, b, c, d);
+        }),
+        _ => with_header::<H, TWO_TAGS, { TWO_TAGS + NETWORK }>(packet, |ethernet| {
+            write_front(ethernet, adjacency, egress.source_word());
+            if let Some(last) = ethernet.last_chunk_mut() {
+                *last = (behind ^ ethertype << BEHIND_TWO).to_le_bytes();
+            }
+        }),
     }
     true
 }
@@ -137,8 +137,9 @@ pub(crate) fn rewrite_to_tags<H: Header>(packet: &mut Packet, adjacency: Adjacen
     rewrite_tagged::<H>(packet, Ethernet::LEN, adjacency, egress, egress.shape())
 }
 
-/// Bytes of an Ethernet header with one tag.
+/// Bytes of an Ethernet header with one tag, and with two.
 const ONE_TAG: usize = Ethernet::LEN + crate::tags::TAG_LEN;
+const TWO_TAGS: usize = ONE_TAG + crate::tags::TAG_LEN;
 
 /// Cuts off what follows the IP packet, but for what fills up the least Ethernet frame.
 pub(crate) fn trim(packet: &mut Packet, l3: usize, family: Family) {

@@ -9,7 +9,7 @@ use weir_wire::{Ethernet, Ipv4, MacAddr, View};
 
 use super::CHECK_FIRST;
 use crate::fast::classify::Family;
-use crate::fast::rewrite::{Four, Header, source_word, trim};
+use crate::fast::rewrite::{Four, rewrite, source_word, trim};
 use crate::tables::fib::Adjacency;
 use crate::{Egress, Tags};
 
@@ -54,7 +54,7 @@ impl Rewriting {
         if packet.len() > longest {
             return Exit::TooBig;
         }
-        Four::rewrite(packet, self.adjacency, source_word::<Four>(&self.egress));
+        rewrite::<Four>(packet, self.adjacency, source_word::<Four>(&self.egress));
         Exit::Out
     }
 }

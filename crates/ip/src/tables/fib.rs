@@ -23,6 +23,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use weir_mem::prefetch::prefetch_slice;
 use weir_mem::{HugeSlice, arena};
 use weir_net::group::BUCKETS;
 use weir_net::nexthop::{Inlet, NextHopStore};
@@ -218,6 +219,14 @@ pub(crate) struct FibView<'f> {
 }
 
 impl<'f> FibView<'f> {
+    /// Asks for what is known of the interface that packets to a place leave by.
+    #[inline(always)]
+    pub(crate) fn prefetch_egress(self, place: u32) {
+        if let Some(adjacency) = self.adjacency(place) {
+            prefetch_slice(self.egress, (adjacency.0 >> 48) as usize);
+        }
+    }
+
     /// What to do with packets to a place; `None` for groups, which are no places.
     #[inline(always)]
     pub(crate) fn adjacency(self, place: u32) -> Option<Adjacency> {
