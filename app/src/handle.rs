@@ -63,6 +63,7 @@ impl Running {
                 return (self.reload(script, dry_run, allow_restart), Then::GoOn);
             }
             Request::Save => return (Answer::Text(Box::new(save::Script::new(self.supervisor.saved()))), Then::GoOn),
+            Request::Change { verb, function, changes } => return (self.change(verb, function, changes), Then::GoOn),
             other => self.whole(other),
         };
         (Answer::Whole(response), then)
@@ -90,9 +91,6 @@ impl Running {
             Request::Torment { service, fault } => {
                 let told = self.services.torment(&service, fault);
                 (told.map_or_else(Response::refused, |()| Response::Ok(Value::Null)), Then::GoOn)
-            }
-            Request::Change { verb, function, changes } => {
-                (self.change(&verb, function.as_deref(), changes), Then::GoOn)
             }
             other => (self.look(other), Then::GoOn),
         }
@@ -172,13 +170,18 @@ impl Running {
         all
     }
 
-    fn change(&mut self, verb: &str, function: Option<&str>, changes: Vec<Value>) -> Response {
+    fn change(&mut self, verb: String, function: Option<String>, changes: Vec<Value>) -> Answer {
+        match self.supervisor.sides_before(&verb, function.as_deref(), &changes) {
+            Ok(sides) if sides.is_empty() => {}
+            Ok(sides) => return Answer::First(self.join(sides), Request::Change { verb, function, changes }),
+            Err(error) => return Answer::Whole(Response::refused(error.0)),
+        }
         let count = changes.len();
-        match self.supervisor.change(verb, function, changes) {
+        Answer::Whole(match self.supervisor.change(&verb, function.as_deref(), changes) {
             Ok(Some(answer)) => Response::Ok(json!({ "done": count, "answer": answer })),
             Ok(None) => Response::Ok(json!({ "done": count })),
             Err(error) => Response::refused(error.0),
-        }
+        })
     }
 
     /// Lets services do what functions need now.
