@@ -17,7 +17,7 @@ use crate::source::Source;
 use crate::stats::{self, Gauge, PortInput, Stats};
 use crate::supervisor::Supervisor;
 use crate::version;
-use weir_protocol::{Request, Response, Rights, VERSION};
+use weir_protocol::{Fault, Request, Response, Rights, VERSION};
 use weir_stage::{ChannelSide, Configured, FlowSource, HostSide, Need};
 
 /// What becomes of the program after a request.
@@ -89,7 +89,8 @@ impl Running {
                 (Response::Ok(json!({ "level": log::level() })), Then::GoOn)
             }
             Request::Torment { service, fault } => {
-                let told = self.services.torment(&service, fault);
+                let is_stage = fault == Fault::Panic && self.supervisor.torment(&service);
+                let told = if is_stage { Ok(()) } else { self.services.torment(&service, fault) };
                 (told.map_or_else(Response::refused, |()| Response::Ok(Value::Null)), Then::GoOn)
             }
             other => (self.look(other), Then::GoOn),

@@ -17,7 +17,7 @@ use crate::metrics;
 use crate::privileges;
 use crate::render::{self, Style};
 use crate::server::{Answer, Job, Limits, Scene, Server};
-use crate::services::{self, Services, guarded};
+use crate::services::{self, Services, guarded, tell_of_stages};
 use crate::signals;
 use crate::socket;
 use crate::source::Source;
@@ -53,6 +53,7 @@ fn run_to_the_end(options: &cli::Run) -> Result<(), Failed> {
     if let Some(file) = &options.log {
         log::to_file(file)?;
     }
+    tell_of_stages();
     let (jobs, todo) = sync_channel(JOBS);
     let signals = signals::listen(&jobs)?;
     let path = socket::path(options.target.socket.as_deref(), &options.target.name)?;

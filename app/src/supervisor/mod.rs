@@ -29,7 +29,7 @@ use serde_json::Value;
 use weir_config::ConfigError;
 use weir_engine::{Engine, Idle, Observer, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
-use weir_stage::{AnyFunction, DeviceStats, Env, Ground, Instance, PortInfo, RequestError, ShowRows, Verb};
+use weir_stage::{AnyFunction, DeviceStats, Env, Ground, Instance, PortInfo, RequestError, ShowRows};
 
 pub(crate) use aside::{Aside, Built};
 pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_by, load_document, load_joined};
@@ -418,58 +418,6 @@ impl Supervisor {
             shared::tell_of_far_ends(&self.functions, &self.ports);
         }
         answer
-    }
-
-    /// The running function that carries out a request.
-    fn carrying_out(&self, verb: &str, function: Option<&str>) -> Result<&RunningFunction, RequestError> {
-        let knows = |running: &RunningFunction| {
-            running.configured.function().verbs().iter().any(|known| Verb::name(known) == verb)
-        };
-        self.having(function, &format!("the request '{verb}'"), knows)
-    }
-
-    /// The routed sides that have to be there before changes are carried out, and are not.
-    ///
-    /// # Errors
-    ///
-    /// There can be no such side, or no such interface on it.
-    pub(crate) fn sides_before(
-        &self,
-        verb: &str,
-        function: Option<&str>,
-        changes: &[Value],
-    ) -> Result<Sides, RequestError> {
-        let mut sides = Sides::new();
-        if verb != routed::ADDS {
-            return Ok(sides);
-        }
-        let running = self.carrying_out(verb, function)?;
-        for (number, change) in (1..).zip(changes) {
-            let Some(side) = routed::side_of(change) else { continue };
-            match routed::refusal(&self.loaded.checked, side, change) {
-                Some(problem) if changes.len() == 1 => return Err(RequestError(problem)),
-                Some(problem) => return Err(RequestError::of_entry(number, problem)),
-                None => {}
-            }
-            if running.configured.function().routes() && !running.configured.has_port(side) {
-                sides.entry(side.to_owned()).or_default().insert(running.configured.name().to_owned());
-            }
-        }
-        Ok(sides)
-    }
-
-    /// The routed sides with interfaces that were added at run time.
-    pub(crate) fn sides_added(&self) -> Sides {
-        let mut sides = Sides::new();
-        for running in self.functions.iter().filter(|running| running.configured.function().routes()) {
-            let own = self.ports.values().filter(|open| running.configured.has_port(&open.info.name));
-            let added =
-                own.filter(|open| routed::is_side(&open.info.name) && running.instance.has_added_on(open.info.index));
-            for open in added {
-                sides.entry(open.info.name.clone()).or_default().insert(running.configured.name().to_owned());
-            }
-        }
-        sides
     }
 
     /// What was added at run time, per function, with the verbs that add it.

@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 use weir_config::{Checked, ConfigError, Declaration, Document, ErrorKind, NAME, Pattern, Place, Table, Value};
-use weir_stage::{AnyFunction, JOINT, Switched};
+use weir_stage::{AnyFunction, JOINT, RequestError, Switched, Verb};
 
+use super::{RunningFunction, Supervisor};
 use crate::catalogue;
 
 /// The form of a port's name: those of routed sides, which the configuration does not declare, have two parts.
@@ -145,6 +146,59 @@ fn has(one: &Declaration, key: &str) -> bool {
 /// The name of a declaration; that of its kind where it has none.
 fn name_of(one: &Declaration) -> &str {
     text(one, "name").unwrap_or(&one.kind)
+}
+
+impl Supervisor {
+    /// The running function that carries out a request.
+    pub(super) fn carrying_out(&self, verb: &str, function: Option<&str>) -> Result<&RunningFunction, RequestError> {
+        let knows = |running: &RunningFunction| {
+            running.configured.function().verbs().iter().any(|known| Verb::name(known) == verb)
+        };
+        self.having(function, &format!("the request '{verb}'"), knows)
+    }
+
+    /// The routed sides that have to be there before changes are carried out, and are not.
+    ///
+    /// # Errors
+    ///
+    /// There can be no such side, or no such interface on it.
+    pub(crate) fn sides_before(
+        &self,
+        verb: &str,
+        function: Option<&str>,
+        changes: &[Json],
+    ) -> Result<Sides, RequestError> {
+        let mut sides = Sides::new();
+        if verb != ADDS {
+            return Ok(sides);
+        }
+        let running = self.carrying_out(verb, function)?;
+        for (number, change) in (1..).zip(changes) {
+            let Some(side) = side_of(change) else { continue };
+            match refusal(&self.loaded.checked, side, change) {
+                Some(problem) if changes.len() == 1 => return Err(RequestError(problem)),
+                Some(problem) => return Err(RequestError::of_entry(number, problem)),
+                None => {}
+            }
+            if running.configured.function().routes() && !running.configured.has_port(side) {
+                sides.entry(side.to_owned()).or_default().insert(running.configured.name().to_owned());
+            }
+        }
+        Ok(sides)
+    }
+
+    /// The routed sides with interfaces that were added at run time.
+    pub(crate) fn sides_added(&self) -> Sides {
+        let mut sides = Sides::new();
+        for running in self.functions.iter().filter(|running| running.configured.function().routes()) {
+            let own = self.ports.values().filter(|open| running.configured.has_port(&open.info.name));
+            let added = own.filter(|open| is_side(&open.info.name) && running.instance.has_added_on(open.info.index));
+            for open in added {
+                sides.entry(open.info.name.clone()).or_default().insert(running.configured.name().to_owned());
+            }
+        }
+        sides
+    }
 }
 
 /// A routed side, the places of the interfaces on it among the declarations, and the functions with interfaces there that are no declarations.
