@@ -174,7 +174,7 @@ impl Running {
     fn change(&mut self, verb: String, function: Option<String>, changes: Vec<Value>) -> Answer {
         match self.supervisor.sides_before(&verb, function.as_deref(), &changes) {
             Ok(sides) if sides.is_empty() => {}
-            Ok(sides) => return Answer::First(self.join(sides), Request::Change { verb, function, changes }),
+            Ok(sides) => return Answer::First(Box::new(self.join(sides)), Request::Change { verb, function, changes }),
             Err(error) => return Answer::Whole(Response::refused(error.0)),
         }
         let count = changes.len();

@@ -79,7 +79,7 @@ pub(crate) enum Answer {
     /// A configuration that whoever asked is to read, while others are answered, and to come back with.
     Reload(Reload),
     /// A configuration that whoever asked is to see in place first, in the same way, before making the request again.
-    First(Reload, Request),
+    First(Box<Reload>, Request),
     /// Functions that whoever asked is to build in the same way.
     Build(Arc<Aside>),
     /// Changes of functions that whoever asked is to carry out in the same way.

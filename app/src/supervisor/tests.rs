@@ -73,15 +73,13 @@ fn what_was_checked_comes_to_the_same_when_it_is_checked_again() {
     }
 }
 
-/// A bridge that tells VLANs apart, and two routers.
-fn bridge_and_routers() -> Loaded {
-    let ports = json!({ "one": { "vlan": 10 }, "two": { "tagged": "20-21" } });
-    let functions = [
-        ("bridge", json!({ "name": "lan", "tagging": "802.1q", "ports": ports })),
-        ("router", json!({ "name": "core", "ports": ["lan"] })),
-        ("router", json!({ "name": "edge", "ports": ["wan"] })),
-    ];
-    with_ports(&functions.map(|(kind, table)| (kind.to_owned(), table)), &["lan", "wan", "one", "two"])
+/// A function that switches and tells VLANs apart, and two that route, as a file of this folder says it.
+fn functions() -> Vec<(String, Json)> {
+    serde_json::from_str(include_str!("sides.json")).unwrap()
+}
+
+fn one_switches_and_two_route() -> Loaded {
+    with_ports(&functions(), &["lan", "wan", "one", "two"])
 }
 
 fn sides(of: &[(&str, &[&str])]) -> Sides {
@@ -98,7 +96,7 @@ fn joined(loaded: &Loaded) -> Vec<String> {
 
 #[test]
 fn a_configuration_is_given_routed_sides() {
-    let before = bridge_and_routers();
+    let before = one_switches_and_two_route();
     assert_eq!(joined(&before), Vec::<String>::new());
     let one = before.with_sides(&sides(&[("bridge:lan", &["edge"])]), &[]).unwrap();
     assert_eq!(joined(&one), ["bridge:lan: edge", "lan:routed: lan"]);
@@ -112,8 +110,7 @@ fn a_configuration_is_given_routed_sides() {
 
 #[test]
 fn what_was_added_to_what_is_gone_is_left_out() {
-    let functions = [("router".to_owned(), json!({ "name": "core", "ports": ["lan"] }))];
-    let without = with_ports(&functions, &["lan"]);
+    let without = with_ports(&functions()[1..], &["lan", "wan"]);
     let document = without.checked.document("test");
     let more = routed::join(&document, &sides(&[("bridge:lan", &["core"])]));
     assert_eq!(more.declarations, document.declarations);
@@ -122,7 +119,7 @@ fn what_was_added_to_what_is_gone_is_left_out() {
 
 #[test]
 fn who_cannot_be_on_a_side_is_told_why() {
-    let loaded = bridge_and_routers();
+    let loaded = one_switches_and_two_route();
     let told = |side: &str, arguments: Json| routed::refusal(&loaded.checked, side, &arguments);
     assert_eq!(told("bridge:lan", json!({ "vlan": "10" })), None);
     let cases = [
