@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use weir_config::{Catalogue, INTERFACE_NAME, Kind};
 use weir_stage::{
-    AnyFunction, Import, InterfaceConfig, InterfaceSet, Port, PortConfig, PortError, SpreadBy, Stage, StageKind,
+    AnyFunction, Import, InterfaceConfig, InterfaceSet, JOINT, Port, PortConfig, PortError, SpreadBy, Stage, StageKind,
 };
 
-use crate::supervisor::{EngineConfig, JOINT, JointPort, PORT_NAME};
+use crate::supervisor::{EngineConfig, JointPort, PORT_NAME};
 
 /// The network functions.
 pub(crate) static FUNCTIONS: &[&dyn AnyFunction] = &[

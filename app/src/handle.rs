@@ -17,7 +17,7 @@ use crate::source::Source;
 use crate::stats::{self, Gauge, PortInput, Stats};
 use crate::supervisor::Supervisor;
 use crate::version;
-use weir_protocol::{Request, Response, Rights, VERSION};
+use weir_protocol::{Fault, Request, Response, Rights, VERSION};
 use weir_stage::{ChannelSide, Configured, FlowSource, HostSide, Need};
 
 /// What becomes of the program after a request.
@@ -63,6 +63,7 @@ impl Running {
                 return (self.reload(script, dry_run, allow_restart), Then::GoOn);
             }
             Request::Save => return (Answer::Text(Box::new(save::Script::new(self.supervisor.saved()))), Then::GoOn),
+            Request::Change { verb, function, changes } => return (self.change(verb, function, changes), Then::GoOn),
             other => self.whole(other),
         };
         (Answer::Whole(response), then)
@@ -88,11 +89,9 @@ impl Running {
                 (Response::Ok(json!({ "level": log::level() })), Then::GoOn)
             }
             Request::Torment { service, fault } => {
-                let told = self.services.torment(&service, fault);
+                let is_stage = fault == Fault::Panic && self.supervisor.torment(&service);
+                let told = if is_stage { Ok(()) } else { self.services.torment(&service, fault) };
                 (told.map_or_else(Response::refused, |()| Response::Ok(Value::Null)), Then::GoOn)
-            }
-            Request::Change { verb, function, changes } => {
-                (self.change(&verb, function.as_deref(), changes), Then::GoOn)
             }
             other => (self.look(other), Then::GoOn),
         }
@@ -172,13 +171,18 @@ impl Running {
         all
     }
 
-    fn change(&mut self, verb: &str, function: Option<&str>, changes: Vec<Value>) -> Response {
+    fn change(&mut self, verb: String, function: Option<String>, changes: Vec<Value>) -> Answer {
+        match self.supervisor.sides_before(&verb, function.as_deref(), &changes) {
+            Ok(sides) if sides.is_empty() => {}
+            Ok(sides) => return Answer::First(Box::new(self.join(sides)), Request::Change { verb, function, changes }),
+            Err(error) => return Answer::Whole(Response::refused(error.0)),
+        }
         let count = changes.len();
-        match self.supervisor.change(verb, function, changes) {
+        Answer::Whole(match self.supervisor.change(&verb, function.as_deref(), changes) {
             Ok(Some(answer)) => Response::Ok(json!({ "done": count, "answer": answer })),
             Ok(None) => Response::Ok(json!({ "done": count })),
             Err(error) => Response::refused(error.0),
-        }
+        })
     }
 
     /// Lets services do what functions need now.

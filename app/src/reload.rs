@@ -16,7 +16,7 @@ use crate::handle::{Running, Then};
 use crate::log;
 use crate::server::{Answer, Job, hand};
 use crate::source::Source;
-use crate::supervisor::{Aside, Built, Changes, Failure, Loaded, Next, Pending};
+use crate::supervisor::{Aside, Built, Changes, Failure, Loaded, Next, Pending, Sides};
 use weir_protocol::{Response, Script};
 
 /// What somebody asked for with a reload.
@@ -30,6 +30,17 @@ pub(crate) struct Reload {
     allow_restart: bool,
     /// The configuration that runs.
     running: Arc<Loaded>,
+    /// What is to run.
+    what: What,
+}
+
+/// What a reload has run.
+#[derive(PartialEq)]
+enum What {
+    /// What the script says now, with the routed sides of interfaces that were added at run time.
+    Script(Sides),
+    /// What runs, with routed sides that it has not.
+    Joined(Sides),
 }
 
 /// A configuration that was read and is to take over.
@@ -81,7 +92,11 @@ impl Reload {
     /// Reads and checks the configuration, which takes as long as its script does.
     fn read(self) -> Candidate {
         let next = if self.dry_run { Next::Nothing } else { Next::Build };
-        let loaded = self.source.load(&self.switches, next).map(|new| {
+        let loaded = match &self.what {
+            What::Script(sides) => self.source.load(&self.switches, next, sides),
+            What::Joined(sides) => self.running.with_sides(sides, &self.switches),
+        };
+        let loaded = loaded.map(|new| {
             let plan = new.differs_from(&self.running);
             (Arc::new(new), plan)
         });
@@ -92,6 +107,8 @@ impl Reload {
     pub(crate) fn carry_out(self, jobs: &SyncSender<Job>) -> Option<Answer> {
         let candidate = Box::new(self.read());
         match hand(jobs, |reply| Job::TakeOver(candidate, reply))? {
+            // What was read is no longer what is to run.
+            Answer::Reload(again) => again.carry_out(jobs),
             Answer::Build(aside) => {
                 let built = aside.build();
                 let ready = Box::new(Ready { aside, built });
@@ -115,15 +132,38 @@ impl Running {
             Ok(source) => {
                 let source = source.unwrap_or_else(|| self.source.clone());
                 let (switches, running) = (self.switches.clone(), self.supervisor.loaded());
-                Answer::Reload(Reload { source, switches, dry_run, allow_restart, running })
+                let what = What::Script(self.supervisor.sides_added());
+                Answer::Reload(Reload { source, switches, dry_run, allow_restart, running, what })
             }
             Err(message) => Answer::Whole(Response::refused(message)),
         }
     }
 
+    /// A reload that gives what runs more routed sides.
+    pub(crate) fn join(&self, sides: Sides) -> Reload {
+        let (source, switches, running) = (self.source.clone(), self.switches.clone(), self.supervisor.loaded());
+        Reload { source, switches, dry_run: false, allow_restart: false, running, what: What::Joined(sides) }
+    }
+
+    /// Whether a configuration that was read is what is to run still: nothing else has been put in place meanwhile that it was made of, nor have
+    /// interfaces come or gone that it depends on.
+    fn is_up_to_date(&self, reload: &Reload) -> bool {
+        match &reload.what {
+            What::Script(sides) => *sides == self.supervisor.sides_added(),
+            What::Joined(_) => Arc::ptr_eq(&reload.running, &self.supervisor.loaded()),
+        }
+    }
+
     /// Begins to let a configuration take over that was read.
-    pub(crate) fn adopt(&mut self, candidate: Candidate) -> (Answer, Then) {
-        let Reload { source, dry_run, allow_restart, running, .. } = candidate.reload;
+    pub(crate) fn adopt(&mut self, mut candidate: Candidate) -> (Answer, Then) {
+        if !self.is_up_to_date(&candidate.reload) {
+            candidate.reload.running = self.supervisor.loaded();
+            if let What::Script(sides) = &mut candidate.reload.what {
+                *sides = self.supervisor.sides_added();
+            }
+            return (Answer::Reload(candidate.reload), Then::GoOn);
+        }
+        let Reload { source, dry_run, allow_restart, running, what, .. } = candidate.reload;
         let (new, mut difference) = match candidate.loaded {
             Ok(loaded) => loaded,
             Err(errors) => return (wrong(errors), Then::GoOn),
@@ -137,6 +177,14 @@ impl Running {
         if dry_run {
             return (Answer::Whole(Response::Ok(answer(false))), Then::GoOn);
         }
+        if let (true, What::Joined(sides)) = (plan.needs_restart, &what) {
+            let names = Vec::from_iter(sides.keys().map(String::as_str)).join(", ");
+            let message = format!(
+                "the joint of {names} takes a restart of the whole process; declare an interface on it in the configuration, and start Weir anew:\n{}",
+                plan.text
+            );
+            return (Answer::Whole(Response::refused(message)), Then::GoOn);
+        }
         if plan.needs_restart {
             return match self.restart(&source, allow_restart) {
                 Ok(()) => (Answer::Whole(Response::Ok(answer(true))), Then::Restart),
@@ -146,6 +194,11 @@ impl Running {
         match self.supervisor.begin(new, difference) {
             Ok(pending) => {
                 let aside = Arc::clone(&pending.aside);
+                if let What::Joined(sides) = &what {
+                    sides.keys().for_each(|side| {
+                        log::info("reload", "a routed side is made for its first interface", &[("side", side)])
+                    });
+                }
                 self.reloading = Some(Reloading { step: Step::Building(pending), source, done: answer(true) });
                 (Answer::Build(aside), Then::GoOn)
             }

@@ -17,12 +17,12 @@ use crate::metrics;
 use crate::privileges;
 use crate::render::{self, Style};
 use crate::server::{Answer, Job, Limits, Scene, Server};
-use crate::services::{self, Services, guarded};
+use crate::services::{self, Services, guarded, tell_of_stages};
 use crate::signals;
 use crate::socket;
 use crate::source::Source;
 use crate::stats::{self, Stats};
-use crate::supervisor::{Next, Options, Sayings, Supervisor};
+use crate::supervisor::{Next, Options, Sayings, Sides, Supervisor};
 use crate::trace::Decision;
 use crate::watch::Watch;
 use weir_protocol::{Request, Response};
@@ -53,13 +53,14 @@ fn run_to_the_end(options: &cli::Run) -> Result<(), Failed> {
     if let Some(file) = &options.log {
         log::to_file(file)?;
     }
+    tell_of_stages();
     let (jobs, todo) = sync_channel(JOBS);
     let signals = signals::listen(&jobs)?;
     let path = socket::path(options.target.socket.as_deref(), &options.target.name)?;
     let bound = socket::bind(&path)?;
     let source = Source::own(&options.file);
     let switches = options.allowed.switches();
-    let loaded = source.load(&switches, Next::Build)?;
+    let loaded = source.load(&switches, Next::Build, &Sides::default())?;
     let run_dir = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let how = Options { name: options.target.name.clone(), run_dir: run_dir.to_owned() };
     let supervisor = Supervisor::start(loaded, &how).map_err(Failed::from)?;

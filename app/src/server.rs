@@ -78,6 +78,8 @@ pub(crate) enum Answer {
     Text(Box<dyn Iterator<Item = String> + Send>),
     /// A configuration that whoever asked is to read, while others are answered, and to come back with.
     Reload(Reload),
+    /// A configuration that whoever asked is to see in place first, in the same way, before making the request again.
+    First(Box<Reload>, Request),
     /// Functions that whoever asked is to build in the same way.
     Build(Arc<Aside>),
     /// Changes of functions that whoever asked is to carry out in the same way.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_config::ConfigError;
 use weir_protocol::Script;
 
-use crate::supervisor::{self, Loaded, Next};
+use crate::supervisor::{self, Loaded, Next, Sides};
 
 /// Where a configuration comes from.
 #[derive(Clone, Debug)]
@@ -37,9 +37,9 @@ impl Source {
         Ok(Source { path, named, _folder: Some(folder) })
     }
 
-    /// Reads and checks it. `switches` are those given for what it may do.
-    pub(crate) fn load(&self, switches: &[&str], next: Next) -> Result<Loaded, Vec<ConfigError>> {
-        let loaded = supervisor::load(&self.path, Some(switches), next);
+    /// Reads and checks it. `switches` are those given for what it may do, `sides` those for interfaces that were added to what runs.
+    pub(crate) fn load(&self, switches: &[&str], next: Next, sides: &Sides) -> Result<Loaded, Vec<ConfigError>> {
+        let loaded = supervisor::load_joined(&self.path, Some(switches), next, sides);
         loaded.map_err(|errors| errors.into_iter().map(|error| self.rename(error)).collect())
     }
 

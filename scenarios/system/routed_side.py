@@ -229,3 +229,118 @@ def test_linux_speaks_for_the_interfaces():
             assert wait_for(lambda: "10.0.10.1/24" in plane.run("ip", "address", "show", "dev", "office"))
             _ping(plane, "10.0.10.9", "10.0.20.9")
             weir.stop()
+
+
+_BARE = """
+port {{ name = "p0", device = "af_packet:p0" }}
+port {{ name = "p1", device = "af_packet:p1" }}
+port {{ name = "p4", device = "af_packet:p4" }}
+port {{ name = "up", device = "null", address = "192.0.2.1/24" }}
+bridge {{
+  name = "lan", tagging = "802.1q", workers = {{ 0 }},
+  ports = {{ p0 = {{ vlan = 10 }}, p1 = {{ vlan = 20 }}, p4 = {{ vlan = 10 }}{ports} }},
+}}
+router {{ name = "core", ports = {{ "up" }} }}
+{more}
+"""
+
+
+def _refused(weir, *words):
+    """What is said of an interface that is not added."""
+    done = weir.command("interface", "add", *words, check=False)
+    assert done.returncode != 0, words
+    return done.stderr
+
+
+def _sides(weir):
+    return [row["port"] for row in weir.show("bridge-ports") if row["port"] == "lan:routed"]
+
+
+def test_the_first_interface_is_added_while_packets_flow():
+    """On a bridge that had none, and by either of two routers: the routed side is made for it, stays across reloads as long as there is one, and goes with the
+    reload after the last. Not a ping through the bridge is lost."""
+    office = ("office", "on", "bridge:lan", "vlan", "10", "address", "10.0.10.1/24", "2001:db8:10::1/64")
+    guests = ("guests", "on", "bridge:lan", "vlan", "20", "address", "10.0.20.1/24", "2001:db8:20::1/64")
+    with Lab() as lab:
+        ours = lab.namespace("weir")
+        one, two = _host(lab, ours, "one", ("p0",), 10), _host(lab, ours, "two", ("p1",), 20)
+        other = lab.namespace("other")
+        lab.wire((ours, "p4", "02:50:00:00:ff:00"), (other, "eth0", "02:50:00:00:ff:01"))
+        other.run("ip", "address", "add", "10.0.10.8/24", "dev", "eth0")
+        with Weir(ours, _BARE.format(ports="", more="")) as weir:
+            carried = lambda: {row["vlan"] for row in weir.show("vlans") if "lan:routed" in row["tagged"].split()}
+            assert not _sides(weir)
+            _ping(one, "10.0.10.8")
+            flowing = one.popen("ping", "-n", "-i", "0.02", "-c", "1000", "-W", "5", "10.0.10.8", stdout=subprocess.PIPE)
+            assert "vlan is missing: bridge:lan tells VLANs apart; write one of 10, 20" in _refused(weir, "office", "on", "bridge:lan")
+            assert 'there is no bridge "wan"; an interface is on a port, or one of bridge:lan' in _refused(weir, "office", "on", "bridge:wan", "vlan", "10")
+            assert not _sides(weir)
+
+            weir.command("interface", "add", *office)
+            assert _sides(weir) and carried() == {10}
+            weir.command("interface", "add", *guests)
+            assert carried() == {10, 20}
+            rows = {row["name"]: (row["port"], row["mtu"]) for row in weir.show("interfaces")}
+            assert rows["office"] == rows["guests"] == ("bridge:lan", 1500), rows
+            _can_speak(weir)
+            for host, own, far in ((one, 10, 20), (two, 20, 10)):
+                _both(host, own, 1)
+                _both(host, far, 9)
+
+            # The configuration names no interface, and a reload of it leaves them where they are.
+            weir.reload(_BARE.format(ports="", more=""))
+            _both(one, 20, 9)
+            weir.reload(_BARE.format(ports=', p5 = { tagged = "10,20" }', more='port { name = "p5", device = "null" }'))
+            assert carried() == {10, 20}
+            _both(two, 10, 9)
+
+            # Another router has its own there.
+            weir.reload(_BARE.format(ports="", more='port { name = "up2", device = "null", address = "192.0.3.1/24" }\nrouter { name = "edge", ports = { "up2" } }'))
+            lab_30 = ("lab", "on", "bridge:lan", "vlan", "30", "address", "10.0.30.1/24")
+            assert "name one with --function" in _refused(weir, *lab_30)
+            weir.command("interface", "add", *lab_30, "--function", "edge")
+            assert carried() == {10, 20, 30}
+            owners = {name: {row["name"] for row in weir.show("interfaces", "--function", name)} for name in ("core", "edge")}
+            assert owners == {"core": {"office", "guests", "up"}, "edge": {"lab", "up2"}}, owners
+            _both(one, 20, 9)
+            weir.command("interface", "del", "lab", "--function", "edge")
+            weir.reload(_BARE.format(ports="", more=""))
+
+            # Without interfaces it is in no VLAN; the next reload takes it away.
+            weir.command("interface", "del", "office")
+            weir.command("interface", "del", "guests")
+            assert _sides(weir) and not carried()
+            weir.command("interface", "add", *office)
+            _can_speak(weir)
+            _both(one, 10, 1)
+            weir.command("interface", "del", "office")
+            weir.reload(_BARE.format(ports="", more=""))
+            assert not _sides(weir)
+
+            weir.command("interface", "add", *office)
+            weir.command("interface", "add", *guests)
+            _can_speak(weir)
+            _both(two, 10, 9)
+            out, _ = flowing.communicate(timeout=60)
+            assert " 0% packet loss" in out, out
+            weir.stats()
+            weir.stop()
+
+
+def test_the_first_interface_on_a_bridge_without_vlans():
+    """It has the frames without a tag, and no second one may."""
+    plain = 'port { name = "p0", device = "af_packet:p0" }\nport { name = "up", device = "null", address = "192.0.2.1/24" }\nbridge { name = "lan", ports = { p0 = {} } }\nrouter { ports = { "up" } }'
+    with Lab() as lab:
+        ours = lab.namespace("weir")
+        one = _host(lab, ours, "one", ("p0",), 10)
+        with Weir(ours, plain) as weir:
+            weir.command("interface", "add", "inside", "on", "bridge:lan", "address", "10.0.10.1/24", "2001:db8:10::1/64")
+            _can_speak(weir)
+            _both(one, 10, 1)
+            assert "interface inside has the untagged packets of its port" in _refused(weir, "more", "on", "bridge:lan")
+            weir.reload(plain)
+            _both(one, 10, 1)
+            weir.command("interface", "del", "inside")
+            weir.command("interface", "add", "inside", "on", "bridge:lan", "address", "10.0.10.1/24")
+            _ping(one, "10.0.10.1")
+            weir.stop()

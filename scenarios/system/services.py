@@ -249,6 +249,31 @@ def _refused(path, times):
             assert "error" in json.loads(client.makefile().readline())["response"]
 
 
+def test_a_slow_path_that_panics():
+    """On whichever thread of the control side: what its stage had in hand is dropped by name and told, it goes on, and forwarded packets notice nothing."""
+    for threads, thread in ((1, "control"), (2, "control-2")):
+        head = f"engine {{ control = {{ threads = {threads}, functions = {{ router = {threads} }} }} }}"
+        with Lab() as lab:
+            net = Between(lab, config("af_packet", head=head))
+            weir = net.weir
+            ping = lambda *words: net.lan.run("ping", "-n", "-W", "5", *words, check=False)
+            assert " 0% packet loss" in ping("-c", "3", "198.51.100.1")
+            flowing = net.lan.popen("ping", "-n", "-i", "0.01", "-c", "300", "-W", "5", "198.51.100.1", stdout=subprocess.PIPE)
+            for number in (1, 2, 3):
+                answer = torment(weir, thread, "panic")
+                if answer is None:
+                    raise Skipped("this program is no build for tests")
+                assert answer == {"ok": None}, answer
+                assert "0 received" in ping("-c", "1", "-W", "1", "10.0.0.1")
+                assert " 0% packet loss" in ping("-c", "2", "10.0.0.1")
+                assert drops_of(weir.stats()) == {"router.control panicked": number}, drops_of(weir.stats())
+                told = [line for line in weir.log().splitlines() if "a stage panicked" in line]
+                assert len(told) == number and f"thread=weir-{thread} " in told[-1] and "why=\"a test asked for it\"" in told[-1], told
+            out, _ = flowing.communicate(timeout=PATIENCE)
+            assert " 0% packet loss" in out, out
+            weir.stop()
+
+
 def test_a_log_that_nobody_reads_holds_nobody_up():
     """Clients are answered however full the pipe is; what waited is read later, and Weir ends without a reader, too."""
     for is_read in (True, False):

@@ -21,12 +21,36 @@ pub(crate) fn hand<T>(jobs: &SyncSender<Job>, job: impl FnOnce(SyncSender<T>) ->
     answer.recv().ok()
 }
 
+fn stopping() -> Answer {
+    Answer::Whole(Response::refused(STOPPING))
+}
+
+fn ask(jobs: &SyncSender<Job>, request: Request, rights: Rights) -> Answer {
+    hand(jobs, |reply| Job::Ask { request, rights, reply: reply.into() }).unwrap_or_else(stopping)
+}
+
 /// Carries out a reload.
 pub(super) fn reload(jobs: &SyncSender<Job>, request: Request, rights: Rights) -> Answer {
     let _reading = READING.lock().unwrap_or_else(PoisonError::into_inner);
-    let stopping = || Answer::Whole(Response::refused(STOPPING));
-    match hand(jobs, |reply| Job::Ask { request, rights, reply: reply.into() }).unwrap_or_else(stopping) {
+    match ask(jobs, request, rights) {
         Answer::Reload(reload) => reload.carry_out(jobs).unwrap_or_else(stopping),
+        other => other,
+    }
+}
+
+/// Carries out a change of a function's; where it needs what the running configuration has not, that comes first.
+pub(super) fn change(jobs: &SyncSender<Job>, request: Request, rights: Rights) -> Answer {
+    let request = match ask(jobs, request, rights) {
+        Answer::First(_, request) => request,
+        other => return other,
+    };
+    let _reading = READING.lock().unwrap_or_else(PoisonError::into_inner);
+    // Whoever read before may have brought it about.
+    match ask(jobs, request, rights) {
+        Answer::First(reload, request) => match reload.carry_out(jobs) {
+            Some(Answer::Whole(Response::Ok(_))) => ask(jobs, request, rights),
+            other => other.unwrap_or_else(stopping),
+        },
         other => other,
     }
 }

@@ -111,6 +111,7 @@ impl Session<'_> {
     fn carry_out(&self, request: Request) -> Answer {
         match request {
             request @ Request::Reload { .. } => reload::reload(&self.shared.jobs, request, self.rights),
+            request @ Request::Change { .. } => reload::change(&self.shared.jobs, request, self.rights),
             other => self.ask(other),
         }
     }
@@ -135,7 +136,7 @@ impl Session<'_> {
                 self.write_pieces(pieces, |rows, more| Response::Rows { columns: columns.clone(), rows, time, more })
             }
             Answer::Text(pieces) => self.write_pieces(pieces, |text, more| Response::Text { text, more }),
-            Answer::Reload(_) | Answer::Build(_) | Answer::Change(_) => {
+            Answer::Reload(_) | Answer::First(..) | Answer::Build(_) | Answer::Change(_) => {
                 self.write(Response::refused("there is nothing to read here"))
             }
         }

@@ -15,6 +15,21 @@ pub(crate) fn guarded<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, S
     caught.unwrap_or_else(|panic| Err(format!("it panicked, which is a bug: {}", words(&*panic))))
 }
 
+/// Has the log tell of panics of stages on the control side, which go on; of all others the process tells as ever.
+pub(crate) fn tell_of_stages() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let thread = std::thread::current();
+        let Some(name) = thread.name().filter(|name| weir_engine::is_control_thread(name)) else { return usual(panic) };
+        let place = panic.location().map_or_else(String::new, ToString::to_string);
+        let facts: crate::log::Facts<'_> = &[("thread", &name), ("place", &place), ("why", &words(panic.payload()))];
+        crate::log::error("worker", PANICKED, facts);
+    }));
+}
+
+/// What is told of that.
+const PANICKED: &str = "a stage panicked, which is a bug: what it had in hand is dropped as `panicked`, and it goes on";
+
 /// What a panic said.
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();

@@ -18,7 +18,7 @@ mod thread;
 
 pub(crate) use asker::{Asker, Pending, Progress, ReplyTo};
 pub(crate) use bell::Bell;
-pub(crate) use guard::guarded;
+pub(crate) use guard::{guarded, tell_of_stages};
 pub(crate) use stats::{ServiceState, ServiceStats};
 
 use std::io;

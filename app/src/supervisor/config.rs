@@ -9,7 +9,8 @@ use weir_lua::Limits;
 use weir_stage::graph::Node;
 use weir_stage::{Configured, Env, Graph, GraphError, InterfaceConfig, PortConfig, PortFacts, PortInfo};
 
-use super::{control, interface, joint, meant, routed};
+use super::routed::{self, Sides};
+use super::{control, interface, joint, meant};
 use crate::catalogue;
 
 choice! {
@@ -106,7 +107,7 @@ pub(crate) enum Next {
 /// Reads, runs and checks a script against the schemas of the catalogue. `permissions` are the switches that were given;
 /// `None` where the configuration is only checked, which needs none.
 pub(crate) fn load(file: &Path, permissions: Option<&[&str]>, next: Next) -> Result<Loaded, Vec<ConfigError>> {
-    load_by(Path::new("/proc/self/exe"), file, permissions, next)
+    load_by(own_program(), file, permissions, next)
 }
 
 /// The same where `program` is this one: under an emulator, what the kernel takes for it is the emulator.
@@ -116,10 +117,37 @@ pub(crate) fn load_by(
     permissions: Option<&[&str]>,
     next: Next,
 ) -> Result<Loaded, Vec<ConfigError>> {
+    load_with(program, file, permissions, next, &Sides::default())
+}
+
+/// The same with routed sides for interfaces that were added to what runs.
+pub(crate) fn load_joined(
+    file: &Path,
+    permissions: Option<&[&str]>,
+    next: Next,
+    sides: &Sides,
+) -> Result<Loaded, Vec<ConfigError>> {
+    load_with(own_program(), file, permissions, next, sides)
+}
+
+fn own_program() -> &'static Path {
+    Path::new("/proc/self/exe")
+}
+
+fn load_with(
+    program: &Path,
+    file: &Path,
+    permissions: Option<&[&str]>,
+    next: Next,
+    sides: &Sides,
+) -> Result<Loaded, Vec<ConfigError>> {
     let kinds = catalogue::kinds();
     let document = weir_lua::evaluate(program, file, &kinds.names(), &Limits::default())?;
     let folder = Folder::of(file).map_err(|error| vec![unreadable(file, &error)])?;
-    load_document(&document, file, folder, permissions, next)
+    for message in &document.messages {
+        crate::log::info("script", message, &[]);
+    }
+    load_joint(&routed::join(&document, sides), file, folder, permissions, next)
 }
 
 /// As [`load`], of what a script declared, or what the program declares itself: files are looked for in `folder`.
@@ -130,11 +158,18 @@ pub(crate) fn load_document(
     permissions: Option<&[&str]>,
     next: Next,
 ) -> Result<Loaded, Vec<ConfigError>> {
+    load_joint(&routed::join(document, &Sides::default()), file, folder, permissions, next)
+}
+
+/// As [`load_document`], of a document that has the joints of its routed sides.
+fn load_joint(
+    document: &Document,
+    file: &Path,
+    folder: Folder,
+    permissions: Option<&[&str]>,
+    next: Next,
+) -> Result<Loaded, Vec<ConfigError>> {
     let kinds = catalogue::kinds();
-    for message in &document.messages {
-        crate::log::info("script", message, &[]);
-    }
-    let document = routed::join(document);
     let (checked, mut errors) = document.examine(&kinds, Some(&folder));
     let mut ports = Vec::new();
     for element in checked.of_kind("port") {
@@ -182,6 +217,15 @@ impl Loaded {
     /// What leads here from the configuration that runs.
     pub(crate) fn differs_from(&self, running: &Loaded) -> Plan {
         Plan::between(&catalogue::kinds(), &running.checked, &self.checked)
+    }
+
+    /// The same with routed sides that are not in it. Files that it names are read again.
+    ///
+    /// # Errors
+    /// What keeps the functions from having them.
+    pub(crate) fn with_sides(&self, added: &Sides, permissions: &[&str]) -> Result<Loaded, Vec<ConfigError>> {
+        let document = routed::join_more(self.checked.document(self.file.to_string_lossy()), added);
+        load_joint(&document, &self.file, self.folder.clone(), Some(permissions), Next::Build)
     }
 
     /// The functions, in the order of their declarations.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_config::{ConfigError, ErrorKind};
 
+use super::Supervisor;
 use super::config::{ControlConfig, Loaded};
 
 /// The threads, and who has which. A function keeps its thread as long as it is there, whatever others come and go: what its stages hold stays with them.
@@ -43,6 +44,13 @@ impl ControlThreads {
         let thread = (0..self.threads).min_by_key(load).unwrap_or(0);
         self.given.insert(name.to_owned(), thread);
         thread
+    }
+}
+
+impl Supervisor {
+    /// Has the stages on a thread of the control side panic, in builds for tests; whether there is such a thread.
+    pub(crate) fn torment(&mut self, control: &str) -> bool {
+        cfg!(debug_assertions) && self.engine.torment(control)
     }
 }
 

@@ -6,19 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_config::{ConfigError, ErrorKind};
 use weir_engine::JointEnd;
 use weir_packet::Pool;
-use weir_stage::{Configured, DeviceStats, DeviceText, Port, PortError, PortFacts, Queues, local_mac};
+use weir_stage::{Configured, DeviceStats, DeviceText, JOINT, Port, PortError, PortFacts, Queues, local_mac};
 
 use super::Loaded;
 use super::config::DeclaredPort;
-
-/// The word that devices of joints begin with.
-pub(crate) const WORD: &str = "joint";
 
 /// The name of the joint that a device text is an end of.
 pub(super) fn joint_of(device: &str) -> Option<&str> {
     let (word, rest) = device.split_once(':')?;
     let name = rest.split(',').next().unwrap_or_default().trim();
-    (word == WORD && !name.is_empty()).then_some(name)
+    (word == JOINT && !name.is_empty()).then_some(name)
 }
 
 /// One end of a joint, as a port. It has no queues.
@@ -104,7 +101,7 @@ pub(super) fn check(loaded: &Loaded) -> Vec<ConfigError> {
         match ends.as_slice() {
             [_] => {
                 let problem = format!("joint \"{joint}\" has one end; it takes two ports");
-                wrong(0, "device", problem, &format!("give a second port the device \"{WORD}:{joint}\""));
+                wrong(0, "device", problem, &format!("give a second port the device \"{JOINT}:{joint}\""));
             }
             [(one, first, _), (other, second, _)] => {
                 if first.mtu != second.mtu {

@@ -29,19 +29,19 @@ use serde_json::Value;
 use weir_config::ConfigError;
 use weir_engine::{Engine, Idle, Observer, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
-use weir_stage::{AnyFunction, DeviceStats, Env, Ground, Instance, PortInfo, RequestError, ShowRows, Verb};
+use weir_stage::{AnyFunction, DeviceStats, Env, Ground, Instance, PortInfo, RequestError, ShowRows};
 
 pub(crate) use aside::{Aside, Built};
-pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_by, load_document};
+pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_by, load_document, load_joined};
 pub(crate) use control::ControlThreads;
 pub(crate) use failure::Failure;
-pub(crate) use joint::{JointPort, WORD as JOINT};
+pub(crate) use joint::JointPort;
 use placing::{Cores, too_few_queues};
 pub(crate) use placing::{RunningFunction, blueprint, owners, parts};
 use ports::Buffers;
 pub(crate) use ports::{OpenPort, open};
 pub(crate) use reload::{Changes, Pending};
-pub(crate) use routed::PORT_NAME;
+pub(crate) use routed::{PORT_NAME, Sides};
 pub(crate) use sayings::Sayings;
 use sayings::sayings_of;
 
@@ -407,10 +407,7 @@ impl Supervisor {
         changes: Vec<Value>,
     ) -> Result<Option<Value>, RequestError> {
         self.engine.rouse();
-        let knows = |running: &RunningFunction| {
-            running.configured.function().verbs().iter().any(|known| Verb::name(known) == verb)
-        };
-        let running = self.having(function, &format!("the request '{verb}'"), knows)?;
+        let running = self.carrying_out(verb, function)?;
         let now = self.engine.now();
         let answer = match changes.as_slice() {
             [] => Ok(None),

@@ -43,7 +43,10 @@ pub(super) fn tell(functions: &[RunningFunction], declared: &[InterfaceInfo], no
             .collect();
         let declared = match sets.is_empty() {
             true => Vec::new(),
-            false => declared.iter().filter(|info| info.of != own && info.on.is_some()).cloned().collect(),
+            false => {
+                let of_others = declared.iter().filter(|info| info.of != own && !info.of.is_empty());
+                of_others.filter(|info| info.on.is_some()).cloned().collect()
+            }
         };
         running.instance.share_with(Others { sets, declared }, now);
     }

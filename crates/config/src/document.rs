@@ -244,6 +244,18 @@ impl Checked {
         self.elements.iter().filter(move |element| element.kind == kind)
     }
 
+    /// A script of these elements, as if it stood in `file`: checked against the same kinds, it comes to the same again.
+    pub fn document(&self, file: impl Into<String>) -> Document {
+        let declaration = |element: &Arc<Element>| Declaration {
+            kind: element.kind.to_owned(),
+            table: element.value.clone(),
+            place: element.place.clone(),
+            incomplete: false,
+        };
+        let declarations = self.elements.iter().map(declaration).collect();
+        Document { file: file.into(), declarations, ..Document::default() }
+    }
+
     /// The element of this kind and name.
     pub fn get(&self, kind: &str, name: &str) -> Option<&Arc<Element>> {
         self.elements.iter().find(|element| element.kind == kind && element.name == name)

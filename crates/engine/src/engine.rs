@@ -306,6 +306,13 @@ impl Engine {
         self.threads.iter().map(|(id, worker_thread)| (id.clone(), beat(worker_thread))).collect()
     }
 
+    /// Has every stage on a thread of the control side panic with the next batch that comes to it, in builds for tests. Answers whether there is such a
+    /// thread.
+    pub fn torment(&mut self, control: &str) -> bool {
+        let found = self.threads.iter_mut().find(|(id, _)| id == control && is_control(id));
+        found.is_some_and(|(_, worker_thread)| worker_thread.ask(ANSWER, Command::Torment).is_some())
+    }
+
     /// Tells `observer` of every packet from here on.
     pub fn observe(&mut self, observer: &Arc<dyn Observer>) {
         for (_, worker_thread) in &mut self.threads {

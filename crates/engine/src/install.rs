@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use weir_packet::Held;
 
+use crate::engine::is_control;
 use crate::hop::JointHop;
 use crate::link::LinkOut;
 use crate::node::RunNode;
@@ -58,7 +59,7 @@ impl Worker {
         let mut old: HashMap<String, RunNode> =
             std::mem::take(&mut self.nodes).into_iter().map(|node| (node.name.clone(), node)).collect();
         for part in plan {
-            let node = match old.remove(&part.name) {
+            let mut node = match old.remove(&part.name) {
                 Some(mut node) if part.keep && node.fits(&part.declaration) => {
                     if node.lacks(part.behind) {
                         node.clear(Reason::Reload, &mut self.fabric);
@@ -74,6 +75,7 @@ impl Worker {
                     RunNode::new(part.name, part.stage, part.declaration, part.exits, part.behind)
                 }
             };
+            node.is_guarded = is_control(&self.id);
             self.nodes.push(node);
         }
         old.into_values().for_each(|node| self.retire(node, left));

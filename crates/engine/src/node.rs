@@ -7,6 +7,7 @@ use weir_stage::{Declaration, Fate, MAX_PASSES, Out, OutStore, Sent, Stage};
 use crate::codes::like;
 use crate::counters::{Count, Drops, StageCounters};
 use crate::fabric::Fabric;
+use crate::guard::{PAUSE, guarded, suffer};
 use crate::hop::Beyond;
 use crate::observe::What;
 use crate::reason::Reason;
@@ -41,7 +42,11 @@ pub(crate) struct RunNode {
     pub(crate) drops: Drops,
     /// When it wants to be polled next; `u64::MAX` for never.
     pub(crate) wake: u64,
-    store: OutStore,
+    /// Whether a panic of the stage ends there, as it does on the control side.
+    pub(crate) is_guarded: bool,
+    /// Whether it is to panic with the next batch; in builds for tests only.
+    pub(crate) tormented: bool,
+    pub(crate) store: OutStore,
     /// What each exit takes, for stages that are polled.
     room: Vec<u32>,
 }
@@ -72,6 +77,8 @@ impl RunNode {
             counters,
             drops: Drops::new(),
             wake,
+            is_guarded: false,
+            tormented: false,
             store: OutStore::new(),
             room: Vec::new(),
         }
@@ -104,12 +111,19 @@ impl RunNode {
             self.look_for_room(fabric);
             self.wake = RAN;
         }
-        let ways = self.declaration.ways.len();
+        let (ways, before) = (self.declaration.ways.len(), self.in_hand(batch.len()));
         let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, &self.room)
             .with_clock(fabric.clock)
             .with_lanes_behind(self.behind);
-        self.stage.run(batch, &mut out);
-        out.leaving()
+        let run = || {
+            suffer(&mut self.tormented);
+            self.stage.run(batch, &mut out);
+        };
+        if guarded(self.is_guarded, run).is_some() {
+            return out.leaving();
+        }
+        self.lose_batch(batch, before, fabric);
+        0
     }
 
     /// Asks every exit how much it takes.
@@ -288,11 +302,15 @@ impl RunNode {
         }
         let ran = self.wake == RAN;
         let started = sample.map(|cost| (cost, tsc::now()));
-        let ways = self.declaration.ways.len();
+        let (ways, before) = (self.declaration.ways.len(), self.in_hand(0));
         let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, &self.room)
             .with_clock(fabric.clock)
             .with_lanes_behind(self.behind);
-        self.wake = self.stage.poll(&mut out);
+        let polled = guarded(self.is_guarded, || self.stage.poll(&mut out));
+        self.wake = polled.unwrap_or_else(|| {
+            self.lose(before);
+            fabric.now.saturating_add(PAUSE)
+        });
         let sent = !self.store.sent().is_empty();
         // Polls of loops in which nothing happens are idle time, and such loops are not what is sampled.
         if let Some((cost, started)) = started.filter(|_| ran || sent) {

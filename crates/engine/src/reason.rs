@@ -15,6 +15,8 @@ weir_stage::ways! {
         LoopLimit => drop "loop-limit",
         /// What held the packet was replaced or removed by a reload.
         Reload => drop "reload",
+        /// A stage of the control side panicked while it had the packet: a defect, of which the log tells.
+        Panicked => drop "panicked",
         /// The engine stopped before the packet could leave.
         Shutdown => drop "shutdown",
     }

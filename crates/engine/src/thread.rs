@@ -12,6 +12,11 @@ pub fn thread_name(worker: &str) -> String {
     format!("weir-{worker}")
 }
 
+/// Whether this is the name of a thread of the control side.
+pub fn is_control_thread(name: &str) -> bool {
+    name.strip_prefix("weir-").is_some_and(is_control)
+}
+
 /// Starts a worker's thread, and waits until it is pinned and its hook has been called.
 pub(crate) fn start_thread(
     worker: Worker,

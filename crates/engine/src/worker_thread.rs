@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Observe(Arc<dyn Observer>, Sender<()>),
     Unobserve(Arc<dyn Observer>, Sender<()>),
     StopReceiving(Sender<()>),
+    /// Has every stage panic with the next batch, in builds for tests.
+    Torment(Sender<()>),
     /// Drops what is in hand and does nothing any more.
     Halt(Sender<()>),
     /// Once all have halted: drops what is in the links that lead here, hands in the last numbers, and ends.
@@ -116,6 +118,10 @@ pub(crate) fn obey(worker: &mut Worker, command: Command) -> bool {
         }
         Command::StopReceiving(to) => {
             worker.receiving = false;
+            done(&to);
+        }
+        Command::Torment(to) => {
+            worker.nodes.iter_mut().for_each(|node| node.tormented = true);
             done(&to);
         }
         Command::Halt(to) => {

@@ -8,9 +8,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Exit, Pass, Stuck, Wires, engine, frame, graph_part, settle, total, worker};
+use common::{Exit, Pass, Stuck, Wires, dropped, engine, frame, graph_part, settle, total, worker};
 use weir_engine::{Blueprint, Engine, WorkerSnapshot};
-use weir_packet::Batch;
+use weir_packet::{Batch, Held};
 use weir_stage::{Declaration, Graph, Out, Place, Stage, To};
 
 /// How long anything may take that is to happen, whatever else the machine does.
@@ -138,4 +138,102 @@ fn what_stands_still_on_one_thread_holds_up_no_other() {
     open.send(()).unwrap();
     let account = total(&engine.stop());
     assert_eq!((account.received, account.transmitted, account.dropped), (2, 2, 0));
+}
+
+/// Passes packets on but for those whose last byte says otherwise, and panics with some in each of the places where a packet may be.
+#[derive(Default)]
+struct Fragile {
+    held: Vec<Held>,
+}
+
+/// What a packet makes of [`Fragile`].
+const FINE: u8 = 0;
+const HELD: u8 = 1;
+const SENT: u8 = 2;
+const PANIC: u8 = 3;
+const PANIC_LATER: u8 = 4;
+
+impl Stage for Fragile {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>().polled()
+    }
+
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        for slot in batch.slots() {
+            match batch.get(slot).and_then(|packet| packet.bytes().last().copied()) {
+                Some(HELD | PANIC_LATER) => self.held.extend(batch.hold(slot)),
+                Some(SENT) => batch.hold(slot).into_iter().for_each(|held| out.send(held, Exit::Out)),
+                Some(PANIC) => {
+                    // In nobody's hands but its own.
+                    let _lost = batch.hold(slot);
+                    panic!("a test asked for it");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn poll(&mut self, _: &mut Out<'_>) -> u64 {
+        let is_later = |held: &Held| held.packet().bytes().last() == Some(&PANIC_LATER);
+        if let Some(at) = self.held.iter().position(is_later) {
+            let _lost = self.held.remove(at);
+            panic!("a test asked for it, later");
+        }
+        u64::MAX
+    }
+
+    fn held(&self) -> u64 {
+        self.held.len() as u64
+    }
+
+    fn clear(&mut self, drop: &mut dyn FnMut(Held)) {
+        std::mem::take(&mut self.held).into_iter().for_each(drop);
+    }
+}
+
+/// A frame that ends in what it makes of [`Fragile`].
+fn told(what: u8) -> Vec<u8> {
+    let mut frame = frame(0, 0);
+    if let Some(last) = frame.last_mut() {
+        *last = what;
+    }
+    frame
+}
+
+/// A batch of packets comes to a stage that panics, then good ones: on whichever thread of the control side.
+fn after_a_panic(batch: &[u8], thread: usize) -> (Vec<WorkerSnapshot>, usize) {
+    let mut wires = Wires::new(3);
+    let mut engine = with_controls(1, true, 2, &wires);
+    let graphs =
+        vec![graph_part(slow("a", 0, 2, Fragile::default()), &[0], &[]), graph_part(slow("b", 1, 2, Pass), &[0], &[])];
+    let (ports, controls) = (wires.parts(0, 0, true), HashMap::from([(0, thread), (1, thread)]));
+    engine.install(Blueprint { workers: 1, ports, graphs, controls, ..Blueprint::default() }).unwrap();
+    wires.handles[0].send_all(batch.iter().map(|what| told(*what)));
+    settle(&mut engine);
+    // It goes on, and so does the other stage on its thread.
+    (0..2).for_each(|port| wires.handles[port].send_all([told(FINE), told(SENT)]));
+    settle(&mut engine);
+    let arrived = wires.handles[2].received().len();
+    let seen = engine.stop();
+    assert_eq!(wires.missing(&[]), 0);
+    (seen, arrived)
+}
+
+#[test]
+fn a_panic_on_the_control_side_costs_what_the_stage_had_in_hand() {
+    for thread in [0, 1] {
+        for (batch, lost, arrived) in [
+            (&[FINE, SENT, HELD, FINE][..], 0, 3),
+            // What was sent before goes on, what is held stays; what was in its hands and what is left of the batch is lost.
+            (&[FINE, SENT, HELD, PANIC, FINE, SENT][..], 4, 1),
+            (&[PANIC][..], 1, 0),
+            (&[PANIC_LATER, FINE][..], 1, 1),
+        ] {
+            let (seen, came) = after_a_panic(batch, thread);
+            let account = total(&seen);
+            assert_eq!(dropped(&seen, "a.control", "panicked"), lost, "{batch:?}");
+            assert_eq!(came, arrived + 4, "{batch:?}");
+            assert_eq!((account.received, account.held), (batch.len() as u64 + 4, 0), "{batch:?}");
+        }
+    }
 }

@@ -48,11 +48,6 @@ fn figures(snapshots: &[WorkerSnapshot], port: u16) -> (u64, u64) {
         .fold((0, 0), |(sent, received), worker| (sent + sum(&worker.transmit), received + sum(&worker.receive)))
 }
 
-fn dropped(snapshots: &[WorkerSnapshot], place: &str, reason: &str) -> u64 {
-    let drops = snapshots.iter().flat_map(|worker| &worker.drops);
-    drops.filter(|drop| drop.stage == place && drop.reason == reason).map(|drop| drop.packets).sum()
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     /// However many functions there are and whichever workers they are on: everything arrives, in order, counted once.

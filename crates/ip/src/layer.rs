@@ -351,6 +351,10 @@ impl Instance for Running {
         Some(ingress)
     }
 
+    fn has_added_on(&self, port: u16) -> bool {
+        lock(&self.shared).has_added_on(port)
+    }
+
     fn share_with(&self, others: Others, now: u64) {
         lock(&self.shared).share_with(others, now);
     }

@@ -210,7 +210,7 @@ impl Loader<'_> {
                 index: info.index,
                 mac: MacAddr(info.facts.mac),
                 mtu: info.facts.mtu,
-                tag_room: tag_room(self.env, &info.name),
+                tag_room: tag_room(self.env, info),
                 link: info.link_up,
             });
         }
@@ -364,7 +364,9 @@ impl Loader<'_> {
             // One whose addresses are wrong was told of.
             let untagged = self.has_untagged(&port.name);
             let has = |info: &PortInfo| info.name == port.name && untagged && !info.addresses.is_empty();
-            let on_it = |info: &InterfaceInfo| info.of == self.element.name() && info.on.as_deref() == Some(&port.name);
+            // What nobody has is that of a routed side, whose interfaces may all be added at run time.
+            let is_its = |info: &InterfaceInfo| info.of.is_empty() || info.of == self.element.name();
+            let on_it = |info: &InterfaceInfo| is_its(info) && info.on.as_deref() == Some(&port.name);
             if is_addressed || self.env.ports.iter().any(has) || self.env.interfaces.iter().any(on_it) {
                 continue;
             }

@@ -85,6 +85,12 @@ pub trait Instance: Any + Send + Sync {
         None
     }
 
+    /// Whether an interface that was added at run time is on the port of this index. A [routed side](crate::Switched) is kept for those as it is for
+    /// interfaces of the configuration.
+    fn has_added_on(&self, _port: u16) -> bool {
+        false
+    }
+
     /// With whom it shares ports from now on: it adds no interface that one of them has, and gives up those that the configuration gives to
     /// others.
     fn share_with(&self, _others: Others, _now: u64) {}

@@ -51,6 +51,16 @@ pub struct PortFacts {
     pub offloads: Vec<String>,
 }
 
+impl PortFacts {
+    /// Whether it is an end of a joint, and no device.
+    pub fn is_joint(&self) -> bool {
+        self.device.split_once(':').is_some_and(|(word, _)| word == JOINT)
+    }
+}
+
+/// The word that devices of joints begin with.
+pub const JOINT: &str = "joint";
+
 /// The port's own figures; `None` where a device cannot tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceStats {

@@ -436,7 +436,7 @@ fn what_is_wrong_with_an_interface_is_said_and_changes_nothing() {
         (json!({ "name": "lo1", "vlan": "5" }), "on is missing: tags are those of packets on a port"),
         (
             json!({ "name": "x", "on": "right" }),
-            "vlan is missing: the untagged packets of a port belong to the interface of its name",
+            "vlan is missing: interface right has the untagged packets of its port",
         ),
     ] {
         assert_eq!(wrong(arguments.clone()), told, "{arguments}");

@@ -244,3 +244,9 @@ pub fn wait(mut done: impl FnMut() -> bool) {
     }
     panic!("it did not happen in ten seconds");
 }
+
+/// Packets that a place dropped for a reason.
+pub fn dropped(snapshots: &[WorkerSnapshot], place: &str, reason: &str) -> u64 {
+    let drops = snapshots.iter().flat_map(|worker| &worker.drops);
+    drops.filter(|drop| drop.stage == place && drop.reason == reason).map(|drop| drop.packets).sum()
+}

@@ -146,10 +146,8 @@ fn add(control: &Control, name: String, arguments: &Value) -> Result<WantedInter
     };
     let tags = tags(arguments)?;
     match (port, tags.count()) {
-        (Some(_), 0) => {
-            return Err(
-                "vlan is missing: the untagged packets of a port belong to the interface of its name".to_owned()
-            );
+        (Some(port), 0) if let Some(own) = control.interfaces.with_tags(port, Tags::NONE) => {
+            return Err(format!("vlan is missing: interface {} has the untagged packets of its port", own.name()));
         }
         (None, 1..) => return Err("on is missing: tags are those of packets on a port".to_owned()),
         _ => {}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_net::{RouteSource, VrfId};
-use weir_stage::{Env, InterfaceInfo, Others, TAG_LEN};
+use weir_stage::{Env, InterfaceInfo, Others, PortInfo, TAG_LEN};
 use weir_wire::MacAddr;
 
 use crate::state::checks::is_free;
@@ -14,6 +14,9 @@ use crate::state::own::nets;
 use crate::state::{Control, Routable};
 use crate::{Fresh, InterfaceId, NO_INTERFACE, Port, Refused, infos_of, tags_of};
 use weir_table::counters::Counters;
+
+/// Tags of an interface.
+const MOST_TAGS: u16 = 2;
 
 /// An interface that is wanted, with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -350,6 +353,11 @@ impl Control {
         lost.into_iter().for_each(|id| self.remove_interface(id));
     }
 
+    /// Whether an interface that was added at run time is on the port of this index.
+    pub(crate) fn has_added_on(&self, port: u16) -> bool {
+        self.interfaces.on_port(port).any(|interface| self.ledger.source(interface.id) == RouteSource::Cli)
+    }
+
     /// Takes over interfaces of the instance that this one replaces: those that were added at run time, on ports that are there still, unless
     /// the configuration has others of their names, tags or addresses now.
     pub(crate) fn adopt_interfaces(&mut self, old: &Control, now: u64) {
@@ -388,8 +396,12 @@ pub(crate) fn neighbors_on(
     neighbors.iter().filter_map(of).collect()
 }
 
-/// Bytes of tags for which a port's device has room: as many as those of its declared interfaces take.
-pub(crate) fn tag_room(env: &Env<'_>, port: &str) -> u16 {
-    let on_it = env.interfaces.iter().filter(|info| info.on.as_deref() == Some(port));
+/// Bytes of tags for which a port's device has room: as many as those of its declared interfaces take. A joint is no device, and has room for all
+/// that an interface may have.
+pub(crate) fn tag_room(env: &Env<'_>, port: &PortInfo) -> u16 {
+    if port.facts.is_joint() {
+        return MOST_TAGS * TAG_LEN;
+    }
+    let on_it = env.interfaces.iter().filter(|info| info.on.as_deref() == Some(port.name.as_str()));
     on_it.map(|info| TAG_LEN * info.tags.len() as u16).max().unwrap_or(0)
 }

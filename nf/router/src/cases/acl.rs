@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use weir_stage::case::{HEADER, Traffic};
+use weir_stage::case::{HEADER, Prepare, Traffic};
 use weir_stage::{Case, Chosen, Instance, PortInfo, Random};
 use weir_wire::build::UdpFrame;
 
@@ -13,12 +13,36 @@ use super::{
 pub(super) fn all() -> Vec<Case> {
     vec![
         none(),
-        with("acl-100", "an access list of 100 rules, of which each packet matches one at random", 100, |i, p, c| {
-            packets(i, p, c, 100)
-        }),
-        with("acl-1k", "the same with 1,000 rules", 1000, |i, p, c| packets(i, p, c, 1000)),
-        with("acl-10k", "the same with 10,000 rules", 10_000, |i, p, c| packets(i, p, c, 10_000)),
+        with(
+            "acl-100",
+            "an access list of 100 rules, of which each packet matches one at random",
+            100,
+            "",
+            |i, p, c| packets(i, p, c, 100),
+        ),
+        with("acl-1k", "the same with 1,000 rules", 1000, "", thousand),
+        with("acl-10k", "the same with 10,000 rules", 10_000, "", |i, p, c| packets(i, p, c, 10_000)),
+        with("acl-1k-log", "acl-1k with rules that log", 1000, " log", thousand),
+        with("acl-1k-police", "acl-1k with rules that police, at a rate that nothing exceeds", 1000, POLICE, thousand),
+        redirecting(),
     ]
+}
+
+/// A rate that one core does not reach.
+const POLICE: &str = " police 100Gbit/s";
+
+/// Each rule redirects into a VRF, where alone there is a route.
+fn redirecting() -> Case {
+    let gateway = gateway(0);
+    let keys = format!("vrfs = {{ web = {{ routes = {{ [\"10.0.0.0/8\"] = \"{gateway}%out\" }} }} }},");
+    let help = "acl-1k with rules that redirect into another VRF";
+    case("acl-1k-redirect", help, &[], &format!("{} {keys}", list(1000, " redirect vrf web")), |_, ports, chosen| {
+        matching(ports, chosen, 1000)
+    })
+}
+
+fn thousand(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
+    packets(instance, ports, chosen, 1000)
 }
 
 /// What the others are compared with: the packets of `acl-10k`.
@@ -26,13 +50,18 @@ fn none() -> Case {
     case("acl-none", "the packets of acl-10k without an access list", &[], "", |i, p, c| packets(i, p, c, 10_000))
 }
 
-fn with(name: &'static str, help: &'static str, count: usize, prepare: weir_stage::case::Prepare) -> Case {
-    let rules: Vec<String> = rules(count).iter().map(|rule| format!("\"{}\"", rule.text())).collect();
-    let keys = format!(
+/// A case with a list of so many rules, each of which does something `more` than permitting.
+fn with(name: &'static str, help: &'static str, count: usize, more: &str, prepare: Prepare) -> Case {
+    case(name, help, &[], &list(count, more), prepare)
+}
+
+/// The keys of a list of so many rules, for what comes in.
+fn list(count: usize, more: &str) -> String {
+    let rules: Vec<String> = rules(count).iter().map(|rule| format!("\"{}{more}\"", rule.text())).collect();
+    format!(
         "acls = {{ edge = {{ default = \"deny\", rules = {{ {} }} }} }}, acl_in = {{ [\"in\"] = \"edge\" }},",
         rules.join(", ")
-    );
-    case(name, help, &[], &keys, prepare)
+    )
 }
 
 /// A rule: sources, destinations, and ports of the destination.
@@ -76,6 +105,11 @@ fn rules(count: usize) -> Vec<Permit> {
 
 fn packets(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen, count: usize) -> Result<Traffic, String> {
     one_route(instance, 1)?;
+    matching(ports, chosen, count)
+}
+
+/// Packets each of which matches one of so many rules.
+fn matching(ports: &[PortInfo], chosen: &Chosen, count: usize) -> Result<Traffic, String> {
     let (rules, mut random, to) = (rules(count), Random::new(16), ingress_mac(ports)?);
     let mut whole = vec![0; (chosen.number(FRAME.name) - CHECK_SEQUENCE) as usize];
     let frame = move |_: u64, bytes: &mut [u8; HEADER]| {
