@@ -44,6 +44,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     #[inline]
     pub fn prepare(&self, mask: u64, offers: &[Offer; TOGETHER], now: u64) -> u64 {
         let (moment, line) = (fine(now), self.has_line());
+        // Where buffers are scarce, most are refused: by what their users hold.
+        let scarce = self.slab.left() < TOGETHER as u32;
         let mut waits = 0_u64;
         for n in places(mask) {
             let Some(offer) = offers.get(n) else { break };
@@ -55,12 +57,16 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
                 waits |= 1 << n;
                 self.users.states.prefetch(offer.user);
                 self.users.gates.prefetch_tally(offer.user);
-                self.lines.wheel.prefetch(offer.user);
-                self.heavy.prefetch(offer.user);
+                if !scarce {
+                    self.lines.wheel.prefetch(offer.user);
+                    self.heavy.prefetch(offer.user);
+                }
             }
         }
-        self.slab.prefetch_free(waits.count_ones());
-        self.prepare_queues(waits, offers);
+        if !scarce {
+            self.slab.prefetch_free(waits.count_ones());
+            self.prepare_queues(waits, offers);
+        }
         waits
     }
 
@@ -91,7 +97,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         }
         let mut fairs = [NONE; TOGETHER];
         for n in places(mask) {
-            let (Some(offer), Some(to), Some(fair)) = (offers.get(n), numbers.get_mut(n), fairs.get_mut(n)) else { break };
+            let (Some(offer), Some(to), Some(fair)) = (offers.get(n), numbers.get_mut(n), fairs.get_mut(n)) else {
+                break;
+            };
             *fair = self.slab.fair(self.users.states.at(offer.user).first(queue::<C, Q>(offer.class)));
             if *fair != NONE {
                 let number = number(n);

@@ -236,7 +236,13 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// Whether a packet is taken, and whether another one must make room for it.
     #[inline(always)]
-    fn admit(&mut self, offer: &Offer, queue: usize, packet: &mut impl Offered<T>, now: u64) -> Result<Admitted, Refused> {
+    fn admit(
+        &mut self,
+        offer: &Offer,
+        queue: usize,
+        packet: &mut impl Offered<T>,
+        now: u64,
+    ) -> Result<Admitted, Refused> {
         let standing = self.users.gates.at(offer.user).standing();
         if !standing.is_open() {
             return Err(Refused::NoSuchUser);
@@ -245,36 +251,37 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let class = UserState::<C, Q>::class_of(queue);
         let profile = self.profiles.user(standing.profile());
         let first = state.first(queue);
-        let fair = self.slab.fair(first);
-        // What waits stays as it is until its user is looked at.
+        // What waits stays as it is until its user is looked at. Where there are no flows, packets that wait need not be looked at to see that none are fair.
+        let fair = if self.flows.is_empty() { NONE } else { self.slab.fair(first) };
         let is_fair = if first == NONE { profile.fair >> class & 1 != 0 } else { fair != NONE };
-        let queued = if fair == NONE { self.slab.count(first).into() } else { self.flows.packets(fair) };
-        let is_full = profile.classes.get(class).is_none_or(|class| queued >= class.queue_size.into());
-        if is_full && is_fair {
-            return Ok(Admitted { room: Room::Lost, is_fair });
+        let most = profile.classes.get(class).map_or(0, |class| class.queue_size);
+        if is_fair {
+            let queued = if fair == NONE { 0 } else { self.flows.packets(fair) };
+            let room = if queued >= most.into() { Room::Lost } else { self.room(state.held)? };
+            return Ok(Admitted { room, is_fair });
         }
-        if is_full {
+        let room = self.room(state.held)?;
+        if self.slab.count(first) >= most {
             return Err(Refused::QueueFull);
         }
-        let room = if self.makes_room(state.held)? { Room::Made } else { Room::Left };
-        if profile.managed >> class & 1 != 0 && !is_fair {
+        if profile.managed >> class & 1 != 0 {
             self.ask_management(offer, queue, &mut || packet.mark(), now)?;
         }
         Ok(Admitted { room, is_fair })
     }
 
-    /// Whether another packet must make room for one of a user who holds so many.
+    /// How there is room for a packet of a user who holds so many.
     #[inline(always)]
-    pub(crate) fn makes_room(&self, held: u32) -> Result<bool, Refused> {
+    fn room(&self, held: u32) -> Result<Room, Refused> {
         let left = self.slab.left();
         // The dynamic threshold of Choudhury and Hahne (1998), with a factor of 1: what all hold in excess of their minimum
         // shrinks the share of each, so that some buffers are always left for others.
         let over = held >= self.setup.minimum && held - self.setup.minimum >= left;
-        let makes_room = over || left == 0;
-        if makes_room && !self.somebody_holds_more(held) {
-            return Err(Refused::OverShare);
+        match over || left == 0 {
+            false => Ok(Room::Left),
+            true if self.somebody_holds_more(held) => Ok(Room::Made),
+            true => Err(Refused::OverShare),
         }
-        Ok(makes_room)
     }
 
     /// Whether somebody holds so much more than `held` packets that giving one up for another user makes them more equal.
