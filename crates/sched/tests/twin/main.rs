@@ -45,7 +45,7 @@ impl Manage for Every {
     }
 
     fn notes(&self, departure: &Departure) -> bool {
-        departure.behind > 0 || departure.sojourn % 4 > 0
+        departure.behind > 0 || !departure.sojourn.is_multiple_of(4)
     }
 
     fn marked(&self, state: &mut State, now: u64) {
