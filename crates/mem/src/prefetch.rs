@@ -20,6 +20,12 @@ pub fn prefetch_slice<T>(s: &[T], index: usize) {
     hint::<false>(s.as_ptr().wrapping_add(index).cast());
 }
 
+/// As [`prefetch_slice`], to be written soon.
+#[inline(always)]
+pub fn prefetch_slice_write<T>(s: &[T], index: usize) {
+    hint::<true>(s.as_ptr().wrapping_add(index).cast());
+}
+
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn hint<const WRITE: bool>(p: *const i8) {

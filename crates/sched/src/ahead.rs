@@ -44,6 +44,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     #[inline]
     pub fn prepare(&self, mask: u64, offers: &[Offer; TOGETHER], now: u64) -> u64 {
         let (moment, line) = (fine(now), self.has_line());
+        // Where buffers are scarce, most are refused: by what their users hold.
+        let scarce = self.slab.left() < TOGETHER as u32;
         let mut waits = 0_u64;
         for n in places(mask) {
             let Some(offer) = offers.get(n) else { break };
@@ -55,12 +57,16 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
                 waits |= 1 << n;
                 self.users.states.prefetch(offer.user);
                 self.users.gates.prefetch_tally(offer.user);
-                self.lines.wheel.prefetch(offer.user);
-                self.heavy.prefetch(offer.user);
+                if !scarce {
+                    self.lines.wheel.prefetch(offer.user);
+                    self.heavy.prefetch(offer.user);
+                }
             }
         }
-        self.slab.prefetch_free(waits.count_ones());
-        self.prepare_queues(waits, offers);
+        if !scarce {
+            self.slab.prefetch_free(waits.count_ones());
+            self.prepare_queues(waits, offers);
+        }
         waits
     }
 
@@ -76,12 +82,66 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         waiting.for_each(|first| self.slab.prefetch_neighbours(*first));
     }
 
-    /// Asks for what is needed of users whose time has come: their state, then the first packet of each, then those beside it.
+    /// After [`Scheduler::prepare`]: the flows of those of the packets in `mask` that come to fair queues in which something waits, as `number` has them, which is
+    /// what [`Offered::flow`](crate::offer::Offered::flow) says of them. What is needed of these flows is asked for.
+    #[inline]
+    pub fn prepare_flows(
+        &self,
+        mask: u64,
+        offers: &[Offer; TOGETHER],
+        number: impl Fn(usize) -> u32,
+    ) -> [Option<u32>; TOGETHER] {
+        let mut numbers = [None; TOGETHER];
+        if self.flows.is_empty() {
+            return numbers;
+        }
+        let mut fairs = [NONE; TOGETHER];
+        for n in places(mask) {
+            let (Some(offer), Some(to), Some(fair)) = (offers.get(n), numbers.get_mut(n), fairs.get_mut(n)) else {
+                break;
+            };
+            *fair = self.slab.fair(self.users.states.at(offer.user).first(queue::<C, Q>(offer.class)));
+            if *fair != NONE {
+                let number = number(n);
+                *to = Some(number);
+                self.flows.prefetch(*fair, number);
+            }
+        }
+        for (fair, number) in fairs.iter().zip(&numbers) {
+            if let Some(number) = number {
+                self.flows.prefetch_flow(*fair, *number);
+            }
+        }
+        numbers
+    }
+
+    /// Asks for what is needed of users whose time has come, [`TOGETHER`] at most: their state, then the first packet of each, then those beside it, or its flow.
     #[inline]
     pub(crate) fn bring_near(&self, users: &[u32]) {
         users.iter().for_each(|user| self.ask_for_user(*user));
-        users.iter().for_each(|user| self.slab.prefetch(self.next_of(*user)));
-        users.iter().for_each(|user| self.slab.prefetch_neighbours(self.next_of(*user)));
+        let mut firsts = [NONE; TOGETHER];
+        for (first, user) in firsts.iter_mut().zip(users) {
+            *first = self.next_of(*user);
+            self.slab.prefetch(*first);
+        }
+        let firsts = firsts.get_mut(..users.len()).unwrap_or_default();
+        if self.flows.is_empty() {
+            return firsts.iter().for_each(|first| self.slab.prefetch_neighbours(*first));
+        }
+        firsts.iter().for_each(|first| self.ask_for_neighbours(*first));
+        // Of fair queues: their flows, the ones behind these, and the first packets of those.
+        firsts.iter_mut().for_each(|first| *first = self.flows.prefetch_chosen(self.slab.fair(*first)));
+        firsts.iter_mut().for_each(|flow| *flow = self.flows.prefetch_behind(*flow));
+        firsts.iter().for_each(|flow| self.slab.prefetch(self.flows.first(*flow)));
+    }
+
+    /// Asks for the packets beside the first one of a queue; of a fair queue, for what is known of that.
+    #[inline(always)]
+    fn ask_for_neighbours(&self, first: u32) {
+        match self.slab.fair(first) {
+            NONE => self.slab.prefetch_neighbours(first),
+            fair => self.flows.prefetch_fair(fair),
+        }
     }
 
     /// Asks for the state of users who come out of the wheel next: the first of each tick.
@@ -106,7 +166,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     #[inline]
     pub fn look_furthest(&self) {
         self.lines.wheel.next_ones(TICKS, |user| {
-            self.slab.prefetch_neighbours(self.next_of(user));
+            self.ask_for_neighbours(self.next_of(user));
             let Some(second) = self.lines.wheel.behind(user) else { return };
             self.slab.prefetch(self.next_of(second));
             if let Some(third) = self.lines.wheel.behind(second) {

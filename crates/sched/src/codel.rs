@@ -64,9 +64,15 @@ impl Codel {
         time.saturating_add((self.interval * self.interval / count.max(1)).isqrt())
     }
 
+    /// Whether a packet tells that its queue is short.
+    #[inline(always)]
+    fn is_short(&self, packet: &Departure) -> bool {
+        packet.sojourn < self.target || packet.behind == 0
+    }
+
     /// `ok_to_drop` of the RFC's `dodequeue`.
     fn above(&self, state: &mut State, packet: &Departure) -> bool {
-        if packet.sojourn < self.target || packet.behind == 0 {
+        if self.is_short(packet) {
             state[FIRST_ABOVE] = 0;
             return false;
         }
@@ -120,6 +126,10 @@ impl Manage for Codel {
             (true, true) => self.go_on(state, packet.now),
             (false, true) => self.begin(state, packet.now),
         }
+    }
+
+    fn notes(&self, packet: &Departure) -> bool {
+        !self.is_short(packet)
     }
 
     /// The packet that was to go has its signal, and goes: the time of the next one is settled by it, not by the packet behind.

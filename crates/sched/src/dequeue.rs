@@ -2,7 +2,7 @@
 
 use weir_table::indexed::NONE;
 
-use crate::fair::gone;
+use crate::flows::Gone;
 use crate::gates::{Loss, Place};
 use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil};
 use crate::lines::Judgement;
@@ -11,6 +11,7 @@ use crate::profile::Profile;
 use crate::rate::{Fine, fine, nanos};
 use crate::scheduler::{Leaving, Scheduler};
 use crate::sharing::Turn;
+use crate::slab::Head;
 use crate::state::{Rest, UserState};
 use crate::users::User;
 use crate::watch::Fate;
@@ -82,10 +83,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             let due = due.get(..count).unwrap_or_default();
             self.bring_near(due);
             for id in due {
-                if sent < room && self.lines.is_empty() && self.goes_at_once(*id, now, out) {
-                    sent += 1;
-                } else {
-                    self.awake(*id, now);
+                let may = sent < room && self.lines.is_empty();
+                match if may { self.goes_at_once(*id, now, out) } else { None } {
+                    Some(goes) => sent += usize::from(goes),
+                    None => self.awake(*id, now),
                 }
             }
             if left > 0 {
@@ -95,51 +96,54 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         sent
     }
 
-    /// Sends the packet of a user who has come out of the wheel, if it may go, does not share, and no management has a say; else nothing is done.
+    /// Sends the packet of a user who has come out of the wheel, if it may go and the user does not share; or drops it, if its management wants that.
+    /// Whether it is sent; `None` where nothing is done.
     #[inline(always)]
-    fn goes_at_once(&mut self, user: u32, now: u64, out: &mut impl FnMut(Leaving<T>)) -> bool {
+    fn goes_at_once(&mut self, user: u32, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Option<bool> {
         let moment = fine(now);
         let User { gate, state, rest, share, .. } = self.users.at_mut(user);
         let standing = gate.standing();
         let profile = self.profiles.user(standing.profile());
         let judgement = judge(gate, state, rest, share, profile, &self.slab, moment);
-        let Judgement::May(rank, false) = judgement else { return false };
+        let Judgement::May(rank, false) = judgement else { return None };
         let class = rank / 2;
-        if profile.managed >> class & 1 != 0 {
-            return false;
-        }
+        let managed = profile.managed >> class & 1 != 0;
         let queue = state.next_queue(rest, usize::from(class), profile, &self.slab);
         let length = self.slab.length(state.first(queue));
         let (port_cost, number) = (self.profiles.port.cost(length), standing.subport());
         if self.profiles.port.due(self.port_full_at, port_cost) > moment {
-            return false;
+            return None;
         }
         let bucket = self.profiles.subport(number);
+        let bounded = TREE || !bucket.is_unlimited();
+        if bounded && self.subport_waits(number, length, moment) {
+            return None;
+        }
+        if managed && !self.departs(user, queue, now) {
+            self.drop_first(user, queue, now, out);
+            return Some(false);
+        }
         if TREE {
-            if self.level_waits(number.into(), length, moment) {
-                return false;
-            }
             self.pay_levels(number.into(), length, moment);
             self.lines.pay_guarantees(number.into(), length, now);
-        } else if !bucket.is_unlimited() {
+        } else if bounded {
             let set = self.lines.subports.at_mut(number.into());
-            if set.place == Place::Waiting || bucket.eligible_at(set.full_at, length) > moment {
-                return false;
-            }
             set.full_at = bucket.after(set.full_at, length, moment);
             self.lines.pay_guarantee(number.into(), length, now);
         }
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
-        match self.send_first(user, Next { class, queue, length }, true, now, out) {
+        let (judgement, emptied) = self.send_first(user, Next { class, queue, length }, true, now, out)?;
+        if let Judgement::From(at, false, _) = judgement {
             // It stands as one who waits already.
-            Some((judgement @ Judgement::From(at, false, _), _)) => {
-                self.users.gates.tally(user).held.judged(&judgement, now);
-                self.lines.wait(user, at, now);
-            }
-            Some((judgement, _)) => self.place(user, judgement, now),
-            None => return false,
+            self.users.gates.tally(user).held.judged(&judgement, now);
+            self.lines.wait(user, at, now);
+        } else {
+            self.place(user, judgement, now);
         }
-        true
+        if emptied && managed {
+            self.tell_emptied(user, queue, now);
+        }
+        Some(true)
     }
 
     /// A subport has to wait for what it may send.
@@ -233,10 +237,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let watched = gate.standing().is_watched();
         let first = state.queues.get_mut(queue)?;
         let since = if watched { self.slab.since(*first) } else { now };
-        let flow = self.slab.flow(*first);
+        let fair = self.slab.fair(*first);
         let item = self.slab.pop_front(first)?;
-        if flow != NONE {
-            let gone = gone(profile, usize::from(class), flow, length, now);
+        if fair != NONE {
+            let gone = Gone { fair, length, class: usize::from(class), profile, now };
             *first = self.flows.sent(&mut self.slab, *first, &gone);
         }
         let emptied = *first == NONE;
@@ -318,26 +322,30 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     }
 
     /// Whether the management lets the first packet of a queue go, with a mark perhaps; else it is to be dropped.
-    #[cold]
+    #[inline]
     fn departs(&mut self, user: u32, queue: usize, now: u64) -> bool {
         let user_state = self.users.states.at(user);
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
         let class = UserState::<C, Q>::class_of(queue);
-        let manage = profile.classes.get(class).and_then(|class| class.manage.as_deref());
-        let node = user_state.first(queue);
-        let state = match self.slab.flow(node) {
+        let manage = profile.manage(class);
+        let (Some(manage), node) = (manage, user_state.first(queue)) else { return true };
+        let Head { since, length, count, fair } = self.slab.head(node);
+        let behind = u32::from(count.saturating_sub(1));
+        let departure = Departure { now, sojourn: now.saturating_sub(since), behind, bytes: length.into() };
+        let state = if fair != NONE {
+            let flow = self.flows.chosen(fair);
+            match self.flows.noted(flow) {
+                false if !manage.notes(&departure) => return true,
+                false => Some(self.flows.note(flow)),
+                true => Some(self.flows.state_mut(flow)),
+            }
+        } else if profile.fair >> class & 1 != 0 {
             // It becomes fair when its user is looked at.
-            NONE if profile.fair >> class & 1 != 0 => return true,
-            NONE => self.states.at_mut(user).get_mut(queue),
-            flow => Some(self.flows.state_mut(flow)),
+            return true;
+        } else {
+            self.states.at_mut(user).get_mut(queue)
         };
-        let (Some(manage), Some(state)) = (manage, state) else { return true };
-        let departure = Departure {
-            now,
-            sojourn: now.saturating_sub(self.slab.since(node)),
-            behind: u32::from(self.slab.count(node).saturating_sub(1)),
-            bytes: u32::from(self.slab.length(node)),
-        };
+        let Some(state) = state else { return true };
         match manage.depart(state, &departure) {
             Verdict::Pass => true,
             Verdict::Mark if self.slab.first_mut(node).is_some_and(self.marker) => {

@@ -8,21 +8,29 @@
 //! 4. What is sent costs its flow credit for its bytes. After a packet that is dropped when it was to go, its flow has its turn still.
 //! 5. Where a packet has to make room, it is one of the fattest flow: of those of which two packets wait or more, and whose bytes are of the
 //!    greatest power of two, the one that has come to be so first. It loses the first of its packets that is not chosen.
-//! 6. When nothing waits in a queue any more, its flows are forgotten. Where there is no room for a flow, that is forgotten, of all queues, of which
-//!    nothing has waited for longest.
+//! 6. When nothing waits in a queue any more, its flows are forgotten. Where there is no room for a flow, one of which nothing waits is forgotten: in the
+//!    queue that has had such flows for longest, the one that has been so for longest.
 //!
 //! Choosing ahead is what Linux does where a rate is above `fq_codel`: it takes the packet out before that may go. There is room for as many flows as packets,
 //! so that there is one whenever a packet is taken: either all flows have packets, and fewer than there may be, or one can be forgotten.
+//!
+//! All that a packet needs of its flow is in one line of memory, and what it needs of its queue in another; a flow's neighbours are flows of its queue. What a
+//! management remembers is apart, and not looked at while it is nothing.
+
+mod known;
 
 use weir_table::indexed::{Indexed, NONE};
-use weir_table::links::{Links, List};
+use weir_table::links::{Link, Linked, Links, List};
 
-use crate::manage::{Manage, State};
-use crate::profile::QUANTUM;
+use crate::manage::State;
+use crate::profile::{Profile, QUANTUM};
 use crate::slab::Slab;
 
 /// Flows of a queue that are told apart.
 pub const BUCKETS: u32 = 1024;
+
+/// Chains by which the flows of a queue are found: side by side in four lines of memory. A queue with all its flows has 16 in each.
+const SPAN: u32 = 64;
 
 /// What waited in a queue before it became fair is a flow of its own.
 const BEFORE: u16 = BUCKETS as u16;
@@ -32,44 +40,58 @@ const BANDS: usize = 16;
 const LEAST: u32 = 7;
 const NO_BAND: u8 = u8::MAX;
 
+/// Which flow of its queue it is that a number stands for.
+#[inline(always)]
+fn bucket(hash: u32) -> u16 {
+    (hash % BUCKETS) as u16
+}
+
 /// A flow.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 struct Flow {
-    /// What the management of its queue remembers of it.
-    state: State,
     /// Its packets, by the first; [`NONE`] while it rests.
     first: u32,
     /// Its queue.
     fair: u32,
-    /// The next flow in its chain; of one that is not known, the next of those.
-    behind: u32,
-    bytes: u32,
     credit: i32,
+    bytes: u32,
     packets: u16,
     bucket: u16,
     is_new: bool,
     /// Among which of the fat flows of its queue it is.
     band: u8,
+    /// The management of its queue remembers something of it.
+    noted: bool,
+    /// The next flow in its chain.
+    behind: u32,
+    /// Among the new or old flows; of one that is not known, among those.
+    turn: Link,
+    /// Among the fat flows, or those that rest.
+    other: Link,
 }
 
-/// A line of memory for a flow.
-const _: () = assert!(size_of::<Flow>() == 64 && size_of::<Fair>() <= 160);
+/// A line of memory for a flow, and one for what a packet needs of its queue.
+const _: () = assert!(size_of::<Flow>() == 64 && size_of::<Fair>() == 192);
 
 impl Flow {
     const FREE: Flow = Flow {
-        state: [0; 4],
         first: NONE,
         fair: NONE,
-        behind: NONE,
-        bytes: 0,
         credit: 0,
+        bytes: 0,
         packets: 0,
         bucket: 0,
         is_new: false,
         band: NO_BAND,
+        noted: false,
+        behind: NONE,
+        turn: Link::LOOSE,
+        other: Link::LOOSE,
     };
 
     /// Where it belongs.
+    #[inline(always)]
     fn fatness(&self) -> u8 {
         match self.packets {
             0 | 1 => NO_BAND,
@@ -78,43 +100,139 @@ impl Flow {
     }
 }
 
+/// The flows in lists of new and old ones.
+struct Turns<'a>(&'a mut Indexed<Flow>);
+
+impl Linked for Turns<'_> {
+    #[inline(always)]
+    fn link(&mut self, id: u32) -> &mut Link {
+        &mut self.0.at_mut(id).turn
+    }
+}
+
+/// The flows in lists of fat ones, and of those that rest.
+struct Others<'a>(&'a mut Indexed<Flow>);
+
+impl Linked for Others<'_> {
+    #[inline(always)]
+    fn link(&mut self, id: u32) -> &mut Link {
+        &mut self.0.at_mut(id).other
+    }
+}
+
 /// A fair queue in which something waits.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 struct Fair {
     news: List,
     olds: List,
+    /// Flows of which nothing waits, the one that has rested for longest first.
+    resting: List,
+    /// The flow whose packet is chosen.
+    chosen: u32,
     /// Packets of all flows; of one in which nothing waits, the next of those.
     packets: u32,
-    /// Where its chains begin: those of its flows are next to each other, so that no two of them are in one.
-    base: u32,
     /// Bit b: there are fat flows of that power of two.
     bands: u32,
     fat: [List; BANDS],
 }
 
 impl Fair {
-    const FREE: Fair =
-        Fair { news: List::EMPTY, olds: List::EMPTY, packets: NONE, base: 0, bands: 0, fat: [List::EMPTY; BANDS] };
+    const FREE: Fair = Fair {
+        news: List::EMPTY,
+        olds: List::EMPTY,
+        resting: List::EMPTY,
+        chosen: NONE,
+        packets: NONE,
+        bands: 0,
+        fat: [List::EMPTY; BANDS],
+    };
+
+    /// The flow whose turn it may be, and whether it is a new one.
+    #[inline(always)]
+    fn first(&self) -> (u32, bool) {
+        match self.news.first() {
+            NONE => (self.olds.first(), false),
+            first => (first, true),
+        }
+    }
+
+    #[inline(always)]
+    fn list(&mut self, is_new: bool) -> &mut List {
+        if is_new { &mut self.news } else { &mut self.olds }
+    }
+
+    /// Goes by whose turn it is until a packet is found, or a flow that is to be forgotten before that.
+    #[inline(always)]
+    fn choose(&mut self, flows: &mut Indexed<Flow>) -> Choice {
+        loop {
+            let (at, is_new) = self.first();
+            if at == NONE {
+                return Choice::Nothing;
+            }
+            let flow = flows.at_mut(at);
+            match (flow.credit > 0, flow.first) {
+                (false, _) => flow.credit += QUANTUM as i32,
+                (true, NONE) if !is_new => return Choice::Forget(at),
+                (true, NONE) => {}
+                (true, first) => {
+                    self.chosen = at;
+                    return Choice::Packet(first);
+                }
+            }
+            self.turn(flows);
+        }
+    }
+
+    /// The flow whose turn it may be goes behind the old ones.
+    #[inline(always)]
+    fn turn(&mut self, flows: &mut Indexed<Flow>) {
+        let (at, is_new) = self.first();
+        flows.at_mut(at).is_new = false;
+        Turns(flows).pop_front(self.list(is_new));
+        Turns(flows).push_back(&mut self.olds, at);
+    }
+
+    /// A flow is as fat as others are than before.
+    fn refatten(&mut self, flows: &mut Indexed<Flow>, at: u32, from: u8, to: u8) {
+        if let Some(list) = self.fat.get_mut(usize::from(from)) {
+            Others(flows).remove(list, at);
+            if list.is_empty() {
+                self.bands &= !(1 << from);
+            }
+        }
+        if let Some(list) = self.fat.get_mut(usize::from(to)) {
+            Others(flows).push_back(list, at);
+            self.bands |= 1 << to;
+        }
+    }
+}
+
+/// Whose turn it is in a fair queue.
+enum Choice {
+    /// This packet's.
+    Packet(u32),
+    /// That of an old flow of which nothing waits.
+    Forget(u32),
+    /// Nobody's.
+    Nothing,
 }
 
 /// All flows of a scheduler.
 #[derive(Debug)]
 pub(crate) struct Flows {
     flows: Indexed<Flow>,
+    /// What managements remember of those of which they do.
+    states: Indexed<State>,
     /// The first flow that is not known.
     free: u32,
-    /// In the lists of new and old flows.
-    links: Links,
-    /// In the lists of fat flows, or of those that rest.
-    others: Links,
-    /// Flows of which nothing waits, the one that has rested for longest first.
-    resting: List,
     chains: Indexed<u32>,
     fairs: Indexed<Fair>,
     /// The first fair queue in which nothing waits.
     free_fair: u32,
-    /// What outsiders do not know of where chains begin.
-    seed: u32,
+    /// Queues with flows that rest, the one that has had such for longest first.
+    rests: List,
+    links: Links,
 }
 
 /// A packet that joins a flow.
@@ -126,37 +244,38 @@ pub(crate) struct Joining<T> {
     pub(crate) hash: u32,
 }
 
-/// The packet that is chosen from a flow has left it: which flow, its bytes, and what manages the queue.
+/// The packet that is chosen has left its flow: of which queue, its bytes, and of which class of which profile the queue is.
 pub(crate) struct Gone<'a> {
-    pub(crate) flow: u32,
+    pub(crate) fair: u32,
     pub(crate) length: u16,
-    pub(crate) manage: Option<&'a dyn Manage>,
+    pub(crate) class: usize,
+    pub(crate) profile: &'a Profile,
     pub(crate) now: u64,
 }
 
 impl Flows {
     /// Bytes for each packet that may wait.
-    pub(crate) const BYTES: usize = size_of::<Flow>() + 2 * Links::BYTES + 2 * size_of::<u32>() + size_of::<Fair>();
+    pub(crate) const BYTES: usize =
+        size_of::<Flow>() + size_of::<State>() + 2 * size_of::<u32>() + size_of::<Fair>() + Links::BYTES;
 
     /// For so many queues that hold no more than so many packets together.
-    pub(crate) fn new(packets: u32, queues: u32, seed: u32) -> Flows {
-        // The last one has none behind it.
-        let behind = |n: u32, all: u32| if n + 1 < all { n + 1 } else { NONE };
+    pub(crate) fn new(packets: u32, queues: u32) -> Flows {
         let queues = queues.min(packets);
-        let flow = |n| Flow { behind: behind(n, packets), ..Flow::FREE };
-        let fair = |n| Fair { packets: behind(n, queues), ..Fair::FREE };
-        let chains = if packets == 0 { 0 } else { (2 * packets as usize).next_power_of_two().max(BUCKETS as usize) };
-        let links = || Links::new(packets as usize);
+        // The last one has none behind it.
+        let fair = |n: u32| Fair { packets: if n + 1 < queues { n + 1 } else { NONE }, ..Fair::FREE };
+        let chains = if packets == 0 { 0 } else { (2 * packets as usize).next_power_of_two().max(SPAN as usize) };
+        let mut flows = Indexed::new(packets as usize, Flow::FREE);
+        let mut free = List::EMPTY;
+        (0..packets).for_each(|n| Turns(&mut flows).push_back(&mut free, n));
         Flows {
-            flows: Indexed::from_fn(packets as usize, flow, Flow::FREE),
-            free: 0,
-            links: links(),
-            others: links(),
-            resting: List::EMPTY,
+            flows,
+            states: Indexed::new(packets as usize, State::default()),
+            free: free.first(),
             chains: Indexed::new(chains, NONE),
             fairs: Indexed::from_fn(queues as usize, fair, Fair::FREE),
             free_fair: 0,
-            seed,
+            rests: List::EMPTY,
+            links: Links::new(queues as usize),
         }
     }
 
@@ -165,68 +284,103 @@ impl Flows {
         self.flows.is_empty()
     }
 
-    /// Packets in the queue of a flow.
-    pub(crate) fn packets(&self, flow: u32) -> u32 {
-        self.fairs.at(self.flows.at(flow).fair).packets
+    /// Packets in a fair queue.
+    #[inline(always)]
+    pub(crate) fn packets(&self, fair: u32) -> u32 {
+        self.fairs.at(fair).packets
     }
 
-    /// What the management remembers of a flow.
-    pub(crate) fn state_mut(&mut self, flow: u32) -> &mut State {
-        &mut self.flows.at_mut(flow).state
+    /// The flow of a fair queue whose packet is chosen.
+    #[inline(always)]
+    pub(crate) fn chosen(&self, fair: u32) -> u32 {
+        self.fairs.at(fair).chosen
     }
 
-    /// Puts a packet in its flow, in a queue whose number among all is `place`. It is given back where there is no room.
-    pub(crate) fn join<T>(&mut self, slab: &mut Slab<T>, queue: &mut u32, place: u32, packet: Joining<T>) -> Option<T> {
+    /// Whether the management of its queue remembers something of a flow.
+    #[inline(always)]
+    pub(crate) fn noted(&self, at: u32) -> bool {
+        self.flows.at(at).noted
+    }
+
+    /// What that is.
+    #[inline(always)]
+    pub(crate) fn state_mut(&mut self, at: u32) -> &mut State {
+        self.states.at_mut(at)
+    }
+
+    /// The management of its queue comes to remember something of a flow.
+    #[cold]
+    pub(crate) fn note(&mut self, at: u32) -> &mut State {
+        self.flows.at_mut(at).noted = true;
+        let state = self.states.at_mut(at);
+        *state = State::default();
+        state
+    }
+
+    /// Puts a packet in its flow. It is given back where there is no room.
+    pub(crate) fn join<T>(&mut self, slab: &mut Slab<T>, queue: &mut u32, packet: Joining<T>) -> Option<T> {
         let Joining { item, length, now, hash } = packet;
         if slab.left() == 0 {
             return Some(item);
         }
         let is_first = *queue == NONE;
-        let fair = if is_first { self.open(place) } else { self.flows.at(slab.flow(*queue)).fair };
-        let bucket = (hash % BUCKETS) as u16;
-        let known = self.find(fair, bucket);
-        let at = if known != NONE { known } else { self.begin(fair, bucket) };
+        let number = if is_first { self.open() } else { slab.fair(*queue) };
+        let bucket = bucket(hash);
+        let known = self.find(number, bucket);
+        let back = if known == NONE {
+            let mut first = NONE;
+            let back = slab.push(&mut first, item, length, now);
+            self.begin(number, Flow { first, bytes: length.into(), packets: 1, bucket, ..Flow::FREE });
+            back
+        } else {
+            self.push(slab, known, item, length, now)
+        };
+        if is_first {
+            *queue = self.choose(slab, number);
+        }
+        back
+    }
+
+    /// Puts a packet in a flow that is known.
+    #[inline]
+    fn push<T>(&mut self, slab: &mut Slab<T>, at: u32, item: T, length: u16, now: u64) -> Option<T> {
         let flow = self.flows.at_mut(at);
+        let (rests, number) = (flow.first == NONE, flow.fair);
         let back = slab.push(&mut flow.first, item, length, now);
         flow.packets += 1;
         flow.bytes += u32::from(length);
-        if known != NONE && flow.packets == 1 {
-            self.others.remove(&mut self.resting, at);
-        }
-        self.fairs.at_mut(fair).packets += 1;
-        self.fatten(at);
-        if is_first {
-            *queue = self.choose(slab, fair);
+        self.fairs.at_mut(number).packets += 1;
+        if rests {
+            self.wake(at);
+        } else {
+            self.fatten(at);
         }
         back
     }
 
     /// The chosen packet of a queue, whose flow has `first` now, is sent. Answers the next one.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn sent<T>(&mut self, slab: &mut Slab<T>, first: u32, gone: &Gone<'_>) -> u32 {
-        self.flows.at_mut(gone.flow).credit -= i32::from(gone.length);
-        match self.leave(first, gone) {
-            Some(fair) => self.choose(slab, fair),
-            None => NONE,
-        }
+        let chosen = self.fairs.at(gone.fair).chosen;
+        self.flows.at_mut(chosen).credit -= i32::from(gone.length);
+        if self.leave(first, gone) { self.choose(slab, gone.fair) } else { NONE }
     }
 
     /// The same of one that is dropped.
     pub(crate) fn dropped<T>(&mut self, slab: &mut Slab<T>, first: u32, gone: &Gone<'_>) -> u32 {
         match self.leave(first, gone) {
-            Some(_) if first != NONE => {
-                slab.set_flow(first, gone.flow);
+            true if first != NONE => {
+                slab.set_fair(first, gone.fair);
                 first
             }
-            Some(fair) => self.choose(slab, fair),
-            None => NONE,
+            true => self.choose(slab, gone.fair),
+            false => NONE,
         }
     }
 
     /// Takes a packet of the fattest flow of a queue that is not chosen, if there is a fat one.
     pub(crate) fn lose<T>(&mut self, slab: &mut Slab<T>, queue: u32) -> Option<T> {
-        let number = self.flows.at(slab.flow(queue)).fair;
-        let fair = self.fairs.at_mut(number);
+        let fair = self.fairs.at_mut(slab.fair(queue));
         let band = fair.bands.checked_ilog2()?;
         let at = fair.fat.get(band as usize)?.first();
         let flow = self.flows.at_mut(at);
@@ -244,89 +398,106 @@ impl Flows {
     }
 
     /// Makes a queue fair in which packets wait: they are an old flow, as if all of them were full frames.
-    pub(crate) fn adopt<T>(&mut self, slab: &mut Slab<T>, queue: u32, place: u32) {
-        let (fair, packets) = (self.open(place), slab.count(queue));
-        let at = self.begin(fair, BEFORE);
-        let flow = self.flows.at_mut(at);
-        (flow.first, flow.packets, flow.bytes) = (queue, packets, u32::from(packets) * QUANTUM);
-        flow.is_new = false;
-        let fair = self.fairs.at_mut(fair);
-        fair.turn(&mut self.links, at, true);
-        fair.packets = packets.into();
+    pub(crate) fn adopt<T>(&mut self, slab: &mut Slab<T>, queue: u32) {
+        let (number, packets) = (self.open(), slab.count(queue));
+        let bytes = u32::from(packets) * QUANTUM;
+        let at = self.begin(number, Flow { first: queue, bytes, packets, bucket: BEFORE, ..Flow::FREE });
+        let fair = self.fairs.at_mut(number);
+        (fair.packets, fair.chosen) = (packets.into(), at);
+        fair.turn(&mut self.flows);
         self.fatten(at);
-        slab.set_flow(queue, at);
+        slab.set_fair(queue, number);
     }
 
     /// Makes a fair queue a usual one: the chosen flow's packets come first, then those of the others, the new ones before the old.
     pub(crate) fn dissolve<T>(&mut self, slab: &mut Slab<T>, queue: u32) {
-        let number = self.flows.at(slab.flow(queue)).fair;
-        slab.set_flow(queue, NONE);
+        let number = slab.fair(queue);
+        slab.set_fair(queue, NONE);
         for list in [self.fairs.at(number).news, self.fairs.at(number).olds] {
             let mut at = list.first();
             while at != NONE {
                 let flow = self.flows.at_mut(at);
                 let first = std::mem::replace(&mut flow.first, NONE);
+                let next = flow.turn.next();
                 if first != NONE {
                     flow.packets = 0;
                     self.fatten(at);
-                    self.others.push_back(&mut self.resting, at);
                 }
                 if first != NONE && first != queue {
                     slab.append(queue, first);
                 }
-                at = self.links.next(at);
+                at = next;
             }
         }
         self.close(number);
     }
 
-    /// A packet has left a flow, which has `first` now. Its queue; `None` if nothing waits there any more.
-    fn leave(&mut self, first: u32, gone: &Gone<'_>) -> Option<u32> {
-        let flow = self.flows.at_mut(gone.flow);
-        flow.first = first;
-        flow.packets = flow.packets.saturating_sub(1);
-        flow.bytes = flow.bytes.saturating_sub(u32::from(gone.length));
-        let number = flow.fair;
-        self.fatten(gone.flow);
-        if first == NONE {
-            self.rest(gone);
-        }
-        let fair = self.fairs.at_mut(number);
+    /// The chosen packet has left its flow, which has `first` now. Whether anything waits in its queue.
+    #[inline(always)]
+    fn leave(&mut self, first: u32, gone: &Gone<'_>) -> bool {
+        let fair = self.fairs.at_mut(gone.fair);
+        let chosen = fair.chosen;
         fair.packets = fair.packets.saturating_sub(1);
         if fair.packets == 0 {
-            self.close(number);
-            return None;
+            self.close(gone.fair);
+            return false;
         }
-        Some(number)
+        let flow = self.flows.at_mut(chosen);
+        flow.first = first;
+        if first == NONE {
+            (flow.packets, flow.bytes) = (0, 0);
+            self.rest(chosen, gone);
+        } else {
+            flow.packets = flow.packets.saturating_sub(1);
+            flow.bytes = flow.bytes.saturating_sub(u32::from(gone.length));
+            self.fatten(chosen);
+        }
+        true
     }
 
-    /// The last packet of a flow has gone.
-    fn rest(&mut self, gone: &Gone<'_>) {
-        let flow = self.flows.at_mut(gone.flow);
-        flow.bytes = 0;
-        if let Some(manage) = gone.manage {
-            manage.emptied(&mut flow.state, gone.now);
+    /// The last packet of a flow has gone, which was not fat.
+    #[inline(always)]
+    fn rest(&mut self, at: u32, gone: &Gone<'_>) {
+        if self.noted(at) {
+            self.tell_emptied(at, gone);
         }
-        self.others.push_back(&mut self.resting, gone.flow);
+        let fair = self.fairs.at_mut(gone.fair);
+        if fair.resting.is_empty() {
+            self.links.push_back(&mut self.rests, gone.fair);
+        }
+        Others(&mut self.flows).push_back(&mut fair.resting, at);
+    }
+
+    #[cold]
+    fn tell_emptied(&mut self, at: u32, gone: &Gone<'_>) {
+        if let Some(manage) = gone.profile.manage(gone.class) {
+            manage.emptied(self.state_mut(at), gone.now);
+        }
+    }
+
+    /// A packet comes to a flow that rests.
+    #[inline(always)]
+    fn wake(&mut self, at: u32) {
+        let number = self.flows.at(at).fair;
+        let fair = self.fairs.at_mut(number);
+        Others(&mut self.flows).remove(&mut fair.resting, at);
+        if fair.resting.is_empty() {
+            self.links.remove(&mut self.rests, number);
+        }
     }
 
     /// The first packet of the flow whose turn it is, in a queue in which something waits.
+    #[inline(always)]
     fn choose<T>(&mut self, slab: &mut Slab<T>, number: u32) -> u32 {
         loop {
-            let (at, is_new) = self.fairs.at(number).first();
-            let flow = self.flows.at_mut(at);
-            if at == NONE || flow.credit > 0 && flow.first != NONE {
-                slab.set_flow(flow.first, at);
-                return flow.first;
+            match self.fairs.at_mut(number).choose(&mut self.flows) {
+                Choice::Packet(first) => {
+                    slab.set_fair(first, number);
+                    return first;
+                }
+                Choice::Forget(at) => self.forget(at),
+                Choice::Nothing => return NONE,
             }
-            if flow.credit <= 0 {
-                flow.credit += QUANTUM as i32;
-            } else if !is_new {
-                self.forget(at);
-                continue;
-            }
-            flow.is_new = false;
-            self.fairs.at_mut(number).turn(&mut self.links, at, is_new);
         }
     }
 
@@ -337,124 +508,8 @@ impl Flows {
         let to = flow.fatness();
         if flow.band != to {
             let from = std::mem::replace(&mut flow.band, to);
-            self.fairs.at_mut(flow.fair).refatten(&mut self.others, at, from, to);
-        }
-    }
-
-    /// The flow of a number in a queue; [`NONE`] where none is known.
-    fn find(&self, fair: u32, bucket: u16) -> u32 {
-        let mut at = *self.chains.at(self.chain(fair, bucket));
-        while at != NONE {
-            let flow = self.flows.at(at);
-            if flow.fair == fair && flow.bucket == bucket {
-                break;
-            }
-            at = flow.behind;
-        }
-        at
-    }
-
-    fn chain(&self, fair: u32, bucket: u16) -> u32 {
-        // A power of two, or none at all.
-        self.fairs.at(fair).base.wrapping_add(bucket.into()) & (self.chains.len() as u32).wrapping_sub(1)
-    }
-
-    /// A new flow of a queue; [`NONE`] where there is no room.
-    fn begin(&mut self, number: u32, bucket: u16) -> u32 {
-        if self.free == NONE {
-            let longest = self.resting.first();
-            if longest == NONE {
-                return NONE;
-            }
-            self.forget(longest);
-        }
-        let (at, chain) = (self.free, self.chain(number, bucket));
-        let flow = self.flows.at_mut(at);
-        self.free = flow.behind;
-        let behind = std::mem::replace(self.chains.at_mut(chain), at);
-        let credit = QUANTUM as i32;
-        *flow = Flow { fair: number, behind, credit, bucket, is_new: true, ..Flow::FREE };
-        self.links.push_back(&mut self.fairs.at_mut(number).news, at);
-        at
-    }
-
-    /// Forgets a flow that rests.
-    fn forget(&mut self, at: u32) {
-        let Flow { fair, bucket, is_new, behind, .. } = *self.flows.at(at);
-        self.others.remove(&mut self.resting, at);
-        self.links.remove(self.fairs.at_mut(fair).list(is_new), at);
-        let chain = self.chain(fair, bucket);
-        let mut before = *self.chains.at(chain);
-        if before == at {
-            *self.chains.at_mut(chain) = behind;
-        } else {
-            while before != NONE && self.flows.at(before).behind != at {
-                before = self.flows.at(before).behind;
-            }
-            self.flows.at_mut(before).behind = behind;
-        }
-        *self.flows.at_mut(at) = Flow { behind: self.free, ..Flow::FREE };
-        self.free = at;
-    }
-
-    /// A queue in which something is about to wait.
-    fn open(&mut self, place: u32) -> u32 {
-        let number = self.free_fair;
-        let fair = self.fairs.at_mut(number);
-        self.free_fair = fair.packets;
-        // The finalizer of MurmurHash3.
-        let base = place ^ self.seed;
-        let base = (base ^ base >> 16).wrapping_mul(0x85eb_ca6b);
-        let base = (base ^ base >> 13).wrapping_mul(0xc2b2_ae35);
-        *fair = Fair { packets: 0, base: base ^ base >> 16, ..Fair::FREE };
-        number
-    }
-
-    /// Forgets the flows of a queue, all of which rest.
-    fn close(&mut self, number: u32) {
-        loop {
-            let (at, _) = self.fairs.at(number).first();
-            if at == NONE {
-                break;
-            }
-            self.forget(at);
-        }
-        *self.fairs.at_mut(number) = Fair { packets: self.free_fair, ..Fair::FREE };
-        self.free_fair = number;
-    }
-}
-
-impl Fair {
-    /// The flow whose turn it may be, and whether it is a new one.
-    #[inline(always)]
-    fn first(&self) -> (u32, bool) {
-        match self.news.first() {
-            NONE => (self.olds.first(), false),
-            first => (first, true),
-        }
-    }
-
-    fn list(&mut self, is_new: bool) -> &mut List {
-        if is_new { &mut self.news } else { &mut self.olds }
-    }
-
-    /// A flow goes behind the old ones.
-    fn turn(&mut self, links: &mut Links, at: u32, was_new: bool) {
-        links.remove(self.list(was_new), at);
-        links.push_back(&mut self.olds, at);
-    }
-
-    /// A flow is as fat as others are than before.
-    fn refatten(&mut self, links: &mut Links, at: u32, from: u8, to: u8) {
-        if let Some(list) = self.fat.get_mut(usize::from(from)) {
-            links.remove(list, at);
-            if list.is_empty() {
-                self.bands &= !(1 << from);
-            }
-        }
-        if let Some(list) = self.fat.get_mut(usize::from(to)) {
-            links.push_back(list, at);
-            self.bands |= 1 << to;
+            let fair = flow.fair;
+            self.fairs.at_mut(fair).refatten(&mut self.flows, at, from, to);
         }
     }
 }

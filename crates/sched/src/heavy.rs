@@ -2,7 +2,7 @@
 
 use weir_table::bits::Bits;
 use weir_table::indexed::{Indexed, NONE};
-use weir_table::links::{Links, List};
+use weir_table::links::{Linked, Links, List};
 
 /// Users with so many packets or more count as equals.
 const MOST: u32 = 4095;

@@ -2,7 +2,7 @@
 //! wait in the wheel.
 
 use weir_table::indexed::Indexed;
-use weir_table::links::{Links, List};
+use weir_table::links::{Linked, Links, List};
 use weir_table::wheel::{Shape, Wheel};
 
 use crate::class::MAX_CLASSES;

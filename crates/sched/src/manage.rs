@@ -61,9 +61,16 @@ pub trait Manage: Send + Sync + fmt::Debug {
         Verdict::Pass
     }
 
+    /// Whether a packet that is about to be sent may be anything to it while it remembers nothing of a queue (its state is all 0). Where it is not, it passes, and nothing is
+    /// remembered: [`Manage::depart`] is not asked then, if the queue is a flow of a fair one.
+    fn notes(&self, _departure: &Departure) -> bool {
+        true
+    }
+
     /// The last verdict was to mark the packet, at `now`, and it is marked. Where it is dropped instead, nothing is said.
     fn marked(&self, _state: &mut State, _now: u64) {}
 
-    /// The last packet of the queue has left it, at `now`: the only one, perhaps, as soon as it came.
+    /// The last packet of the queue has left it, at `now`: the only one, perhaps, as soon as it came. Of a flow of a fair queue of which it remembers nothing
+    /// it need not be said.
     fn emptied(&self, _state: &mut State, _now: u64) {}
 }

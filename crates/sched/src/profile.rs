@@ -89,6 +89,12 @@ impl Profile {
 }
 
 impl Profile {
+    /// What decides about the packets of a class beside the size of its queues, if anything does.
+    #[inline(always)]
+    pub(crate) fn manage(&self, class: usize) -> Option<&dyn Manage> {
+        self.classes.get(class)?.manage.as_deref()
+    }
+
     /// With a share of what others leave, by weight (at least 1), up to what `ceil` allows together with what its own bucket does.
     pub fn sharing(mut self, ceil: Bucket, weight: u8) -> Profile {
         self.sharing = Some(Sharing { ceil, quantum: u32::from(weight.max(1)) * QUANTUM });

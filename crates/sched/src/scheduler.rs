@@ -7,8 +7,7 @@ use std::sync::Arc;
 use weir_table::indexed::{Indexed, NONE};
 use weir_table::wheel::Shape;
 
-use crate::fair::gone;
-use crate::flows::Flows;
+use crate::flows::{Flows, Gone};
 use crate::gates::{Gate, Gates, Loss, Place, Standing};
 use crate::heavy::Heavy;
 use crate::judge::judge;
@@ -74,8 +73,15 @@ enum Room {
     Left,
     /// For another one, of who holds most.
     Made,
-    /// In a fair queue, in which that is another matter.
-    Fair,
+    /// For another one of its queue, which is fair and full.
+    Lost,
+}
+
+/// What is known of a packet that may be taken.
+struct Admitted {
+    room: Room,
+    /// Its queue is fair.
+    is_fair: bool,
 }
 
 /// Subports of a scheduler at most.
@@ -95,7 +101,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             heavy: Heavy::new(setup.users, setup.minimum),
             profiles,
             states: Indexed::new(managed as usize, [State::default(); Q]),
-            flows: Flows::new(0, 0, 0),
+            flows: Flows::new(0, 0),
             seed: RandomState::new().hash_one(0) as u32,
             random: 0x9e37_79b9_7f4a_7c15,
             marker: |_| false,
@@ -169,15 +175,24 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         mut packet: impl Offered<T>,
     ) -> Result<Option<Displaced<T>>, Refused> {
         let queue = UserState::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
-        let displaced = match self.admit(&offer, queue, &mut packet, now) {
-            Ok(Room::Left) => None,
-            Ok(Room::Made) => self.push_out(now),
-            Ok(Room::Fair) => return self.enqueue_fair(&offer, queue, packet, now),
+        let admitted = self.admit(&offer, queue, &mut packet, now).and_then(|Admitted { room, is_fair }| {
+            let displaced = match room {
+                Room::Left => None,
+                Room::Made => self.push_out(now),
+                Room::Lost => Some(self.lose(offer.user, queue, now).ok_or(Refused::QueueFull)?),
+            };
+            Ok((displaced, is_fair))
+        });
+        let (displaced, is_fair) = match admitted {
+            Ok(admitted) => admitted,
             Err(refused) => {
                 self.refused(offer.user, refused, now);
                 return Err(refused);
             }
         };
+        if is_fair {
+            return Ok(self.join(&offer, queue, packet, now).or(displaced));
+        }
         let Some(item) = packet.take() else { return Ok(displaced) };
         let Some(first) = self.users.states.at_mut(offer.user).queues.get_mut(queue) else { return Ok(displaced) };
         let joins = *first == NONE;
@@ -221,7 +236,13 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// Whether a packet is taken, and whether another one must make room for it.
     #[inline(always)]
-    fn admit(&mut self, offer: &Offer, queue: usize, packet: &mut impl Offered<T>, now: u64) -> Result<Room, Refused> {
+    fn admit(
+        &mut self,
+        offer: &Offer,
+        queue: usize,
+        packet: &mut impl Offered<T>,
+        now: u64,
+    ) -> Result<Admitted, Refused> {
         let standing = self.users.gates.at(offer.user).standing();
         if !standing.is_open() {
             return Err(Refused::NoSuchUser);
@@ -230,34 +251,37 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let class = UserState::<C, Q>::class_of(queue);
         let profile = self.profiles.user(standing.profile());
         let first = state.first(queue);
-        // What waits stays as it is until its user is looked at.
-        let is_fair = if first == NONE { profile.fair >> class & 1 != 0 } else { self.slab.flow(first) != NONE };
+        // What waits stays as it is until its user is looked at. Where there are no flows, packets that wait need not be looked at to see that none are fair.
+        let fair = if self.flows.is_empty() { NONE } else { self.slab.fair(first) };
+        let is_fair = if first == NONE { profile.fair >> class & 1 != 0 } else { fair != NONE };
+        let most = profile.classes.get(class).map_or(0, |class| class.queue_size);
         if is_fair {
-            return Ok(Room::Fair);
+            let queued = if fair == NONE { 0 } else { self.flows.packets(fair) };
+            let room = if queued >= most.into() { Room::Lost } else { self.room(state.held)? };
+            return Ok(Admitted { room, is_fair });
         }
-        let queued = self.slab.count(first);
-        if profile.classes.get(class).is_none_or(|class| queued >= class.queue_size) {
+        let room = self.room(state.held)?;
+        if self.slab.count(first) >= most {
             return Err(Refused::QueueFull);
         }
-        let makes_room = self.makes_room(state.held)?;
         if profile.managed >> class & 1 != 0 {
             self.ask_management(offer, queue, &mut || packet.mark(), now)?;
         }
-        Ok(if makes_room { Room::Made } else { Room::Left })
+        Ok(Admitted { room, is_fair })
     }
 
-    /// Whether another packet must make room for one of a user who holds so many.
+    /// How there is room for a packet of a user who holds so many.
     #[inline(always)]
-    pub(crate) fn makes_room(&self, held: u32) -> Result<bool, Refused> {
+    fn room(&self, held: u32) -> Result<Room, Refused> {
         let left = self.slab.left();
         // The dynamic threshold of Choudhury and Hahne (1998), with a factor of 1: what all hold in excess of their minimum
         // shrinks the share of each, so that some buffers are always left for others.
         let over = held >= self.setup.minimum && held - self.setup.minimum >= left;
-        let makes_room = over || left == 0;
-        if makes_room && !self.somebody_holds_more(held) {
-            return Err(Refused::OverShare);
+        match over || left == 0 {
+            false => Ok(Room::Left),
+            true if self.somebody_holds_more(held) => Ok(Room::Made),
+            true => Err(Refused::OverShare),
         }
-        Ok(makes_room)
     }
 
     /// Whether somebody holds so much more than `held` packets that giving one up for another user makes them more equal.
@@ -280,7 +304,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         self.random ^= self.random << 17;
         let user_state = self.users.states.at(offer.user);
         let profile = self.profiles.user(self.users.gates.at(offer.user).standing().profile());
-        let manage = profile.classes.get(UserState::<C, Q>::class_of(queue)).and_then(|class| class.manage.as_deref());
+        let manage = profile.manage(UserState::<C, Q>::class_of(queue));
         let state = self.states.at_mut(offer.user).get_mut(queue);
         let (Some(manage), Some(state)) = (manage, state) else { return Ok(()) };
         let arrival = Arrival {
@@ -309,7 +333,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let queue = state.backlog.checked_ilog2()? as usize;
         let first = state.queues.get_mut(queue)?;
         let before = *first;
-        let is_fair = self.slab.flow(before) != NONE;
+        let is_fair = self.slab.fair(before) != NONE;
         let taken = if is_fair { self.flows.lose(&mut self.slab, before) } else { self.slab.pop_back(first) };
         let item = match taken {
             Some(item) => {
@@ -349,8 +373,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if profile.fair >> number & 1 != 0 {
             return; // each flow has been told
         }
-        let class = profile.classes.get(number);
-        if let Some(manage) = class.and_then(|class| class.manage.as_deref())
+        if let Some(manage) = profile.manage(number)
             && let Some(state) = self.states.at_mut(user).get_mut(queue)
         {
             manage.emptied(state, now);
@@ -361,11 +384,11 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     pub(crate) fn pop(&mut self, user: u32, queue: usize, now: u64) -> Option<T> {
         let state = self.users.states.at_mut(user);
         let first = state.queues.get_mut(queue)?;
-        let (flow, length) = (self.slab.flow(*first), self.slab.length(*first));
+        let (fair, length) = (self.slab.fair(*first), self.slab.length(*first));
         let item = self.slab.pop_front(first)?;
-        if flow != NONE {
+        if fair != NONE {
             let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
-            let gone = gone(profile, UserState::<C, Q>::class_of(queue), flow, length, now);
+            let gone = Gone { fair, length, class: UserState::<C, Q>::class_of(queue), profile, now };
             *first = self.flows.dropped(&mut self.slab, *first, &gone);
         }
         let emptied = *first == NONE;

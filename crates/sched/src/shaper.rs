@@ -60,6 +60,8 @@ struct Arriving<'a, 'o> {
     batch: &'a mut Batch,
     slot: Slot,
     out: &'a mut Out<'o>,
+    /// The number of its flow, if that is known.
+    flow: Option<u32>,
     seed: u32,
 }
 
@@ -69,13 +71,19 @@ impl Offered<Held> for Arriving<'_, '_> {
     }
 
     fn flow(&self) -> u32 {
-        self.batch.get(self.slot).map_or(0, |packet| flow::number(packet.window(0), packet.len(), self.seed.into()))
+        self.flow.unwrap_or_else(|| flow_of(self.batch, self.slot, self.seed))
     }
 
     #[inline(always)]
     fn take(self) -> Option<Held> {
         self.out.hold(self.batch, self.slot)
     }
+}
+
+/// The number of the flow of a packet.
+#[inline(always)]
+fn flow_of(batch: &Batch, slot: Slot, seed: u32) -> u32 {
+    batch.get(slot).map_or(0, |packet| flow::number(packet.window(0), packet.len(), seed.into()))
 }
 
 #[cold]
@@ -157,7 +165,7 @@ impl<const C: usize, const Q: usize, const TREE: bool> Shaper<C, Q, TREE> {
         match self.pass(offer, slot, *room, batch) {
             // It is where it has to be.
             Ok(true) => *room -= 1,
-            Ok(false) => self.take(offer, slot, batch, out),
+            Ok(false) => self.take(offer, slot, None, batch, out),
             Err(refused) => out.answer(slot, Exit::from(refused)),
         }
     }
@@ -174,10 +182,12 @@ impl<const C: usize, const Q: usize, const TREE: bool> Shaper<C, Q, TREE> {
             }
         }
         let waits = self.scheduler.prepare(live, &offers, self.now);
+        let seed = self.scheduler.seed;
+        let flows = self.scheduler.prepare_flows(waits, &offers, |n| flow_of(batch, Slot::new(n), seed));
         for slot in Slots(live) {
-            let Some(offer) = offers.get(slot.index()) else { break };
+            let (Some(offer), Some(flow)) = (offers.get(slot.index()), flows.get(slot.index())) else { break };
             if waits & slot.bit() != 0 {
-                self.take(offer, slot, batch, out);
+                self.take(offer, slot, *flow, batch, out);
             } else {
                 self.pass_or_take(offer, slot, &mut room, batch, out);
             }
@@ -187,8 +197,8 @@ impl<const C: usize, const Q: usize, const TREE: bool> Shaper<C, Q, TREE> {
 
     /// Takes a packet that has to wait, if only until [`Stage::poll`].
     #[inline]
-    fn take(&mut self, offer: &Offer, slot: Slot, batch: &mut Batch, out: &mut Out<'_>) {
-        match self.scheduler.enqueue(*offer, self.now, Arriving { batch, slot, out, seed: self.scheduler.seed }) {
+    fn take(&mut self, offer: &Offer, slot: Slot, flow: Option<u32>, batch: &mut Batch, out: &mut Out<'_>) {
+        match self.scheduler.enqueue(*offer, self.now, Arriving { batch, slot, out, flow, seed: self.scheduler.seed }) {
             Ok(None) => {}
             Ok(Some(Displaced { item, loss })) => out.send(item, Exit::from(loss)),
             Err(refused) => out.answer(slot, Exit::from(refused)),

@@ -7,7 +7,7 @@
 //! same for all levels.
 
 use weir_table::indexed::Indexed;
-use weir_table::links::{Links, List};
+use weir_table::links::{Linked, Links, List};
 
 use crate::profile::SubportProfile;
 use crate::rate::{Bucket, Fine, fine};

@@ -16,12 +16,22 @@ struct Node<T> {
     length: u16,
     /// Packets in the queue, where this is the first.
     count: u16,
-    /// The flow of the packet, where it is chosen from a fair queue; [`NONE`] in any other.
-    flow: u32,
+    /// The fair queue that the packet is chosen from; [`NONE`] in any other.
+    fair: u32,
 }
 
 impl<T> Node<T> {
-    const FREE: Node<T> = Node { item: None, since: 0, next: NONE, prev: NONE, length: 0, count: 0, flow: NONE };
+    const FREE: Node<T> = Node { item: None, since: 0, next: NONE, prev: NONE, length: 0, count: 0, fair: NONE };
+}
+
+/// What is known of the first packet of a queue.
+pub(crate) struct Head {
+    pub(crate) since: u64,
+    pub(crate) length: u16,
+    /// Packets in the queue; of a fair one, in the packet's flow.
+    pub(crate) count: u16,
+    /// The fair queue that it is chosen from; [`NONE`] in any other.
+    pub(crate) fair: u32,
 }
 
 /// A fixed number of nodes. A queue is the number of its first node, [`NONE`] while it is empty.
@@ -77,16 +87,23 @@ impl<T> Slab<T> {
         self.nodes.at(queue).since
     }
 
-    /// The flow whose turn it is in a fair queue; [`NONE`] in any other, and in one in which nothing waits.
+    /// The first packet of a queue.
     #[inline(always)]
-    pub(crate) fn flow(&self, queue: u32) -> u32 {
-        self.nodes.at(queue).flow
+    pub(crate) fn head(&self, queue: u32) -> Head {
+        let Node { since, length, count, fair, .. } = self.nodes.at(queue);
+        Head { since: *since, length: *length, count: *count, fair: *fair }
     }
 
-    /// Says whose turn it is in a fair queue.
+    /// Which fair queue it is; [`NONE`] of any other, and of one in which nothing waits.
     #[inline(always)]
-    pub(crate) fn set_flow(&mut self, queue: u32, flow: u32) {
-        self.nodes.at_mut(queue).flow = flow;
+    pub(crate) fn fair(&self, queue: u32) -> u32 {
+        self.nodes.at(queue).fair
+    }
+
+    /// Says which fair queue it is.
+    #[inline(always)]
+    pub(crate) fn set_fair(&mut self, queue: u32, fair: u32) {
+        self.nodes.at_mut(queue).fair = fair;
     }
 
     /// Hints that the first packet of a queue is looked at soon.
@@ -116,7 +133,7 @@ impl<T> Slab<T> {
         let at = *self.free.at(left);
         self.left = left;
         let node = self.nodes.at_mut(at);
-        *node = Node { item: Some(item), since, next: at, prev: at, length, count: 1, flow: NONE };
+        *node = Node { item: Some(item), since, next: at, prev: at, length, count: 1, fair: NONE };
         if *queue == NONE {
             *queue = at;
             return None;

@@ -72,7 +72,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// Whether the bucket of a subport does not let so many bytes go, or others of the subport wait for that.
     #[inline]
-    fn subport_waits(&self, number: u16, length: u16, now: Fine) -> bool {
+    pub(crate) fn subport_waits(&self, number: u16, length: u16, now: Fine) -> bool {
         if TREE {
             return self.level_waits(number.into(), length, now);
         }

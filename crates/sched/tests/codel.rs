@@ -235,3 +235,18 @@ fn who_does_not_ask_for_marks_gets_drops() {
 fn its_schema_is_sound() {
     assert_eq!(CodelConfig::schema().defects(), Vec::<String>::new());
 }
+
+proptest! {
+    /// Where it says that a packet is nothing to it as long as it remembers nothing, it passes that, and still remembers nothing.
+    #[test]
+    fn what_it_does_not_note_is_nothing_to_it(
+        now in 0..1_u64 << 60, sojourn in 0..20 * MS, behind in 0..3_u32, target in 1_000..10 * MS,
+    ) {
+        let codel = Codel::new(&config(target, 100 * MS));
+        let departure = Departure { now, sojourn, behind, bytes: 84 };
+        let mut state = State::default();
+        let verdict = codel.depart(&mut state, &departure);
+        prop_assert_eq!(verdict, Verdict::Pass);
+        prop_assert_eq!(codel.notes(&departure), state != State::default());
+    }
+}

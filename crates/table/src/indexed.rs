@@ -86,9 +86,9 @@ impl<T> Indexed<T> {
         self.items.is_empty()
     }
 
-    /// Hints that the line where an element starts will be written soon.
+    /// Hints that the line where an element starts will be written soon; an index that is too large is harmless.
     #[inline(always)]
     pub fn prefetch(&self, index: u32) {
-        weir_mem::prefetch::prefetch_write(self.at(index));
+        weir_mem::prefetch::prefetch_slice_write(&self.items, index as usize);
     }
 }

@@ -32,13 +32,75 @@ impl List {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Link {
+/// What stands beside a number in its list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
     next: u32,
     prev: u32,
 }
 
-const LOOSE: Link = Link { next: NONE, prev: NONE };
+impl Link {
+    /// Of a number that is in no list.
+    pub const LOOSE: Link = Link { next: NONE, prev: NONE };
+
+    /// The entry behind, [`NONE`] for the last.
+    #[inline(always)]
+    pub fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Puts another entry behind, [`NONE`] for none: for lists that are only gone through from their beginning.
+    #[inline(always)]
+    pub fn set_next(&mut self, next: u32) {
+        self.next = next;
+    }
+}
+
+/// Where the links of numbers are: on their own ([`Links`]), or beside what else there is of each number.
+pub trait Linked {
+    /// The link of a number; of [`NONE`], one that is never looked at.
+    fn link(&mut self, id: u32) -> &mut Link;
+
+    /// Adds `id`, which is in no list, at the end.
+    #[inline(always)]
+    fn push_back(&mut self, list: &mut List, id: u32) {
+        *self.link(id) = Link { next: NONE, prev: list.tail };
+        self.link(list.tail).next = id;
+        list.tail = id;
+        if list.head == NONE {
+            list.head = id;
+        }
+    }
+
+    /// Takes `id` out of the list that it is in.
+    #[inline(always)]
+    fn remove(&mut self, list: &mut List, id: u32) {
+        let Link { next, prev } = *self.link(id);
+        self.link(prev).next = next;
+        self.link(next).prev = prev;
+        if list.head == id {
+            list.head = next;
+        }
+        if list.tail == id {
+            list.tail = prev;
+        }
+    }
+
+    /// Takes the first entry out.
+    #[inline(always)]
+    fn pop_front(&mut self, list: &mut List) -> Option<u32> {
+        let id = list.head;
+        if id == NONE {
+            return None;
+        }
+        list.head = self.link(id).next;
+        self.link(list.head).prev = NONE;
+        if list.head == NONE {
+            list.tail = NONE;
+        }
+        Some(id)
+    }
+}
 
 /// The links of the numbers below a bound. Any number of lists share them; a number is in at most one, and the caller knows
 /// in which.
@@ -51,43 +113,7 @@ impl Links {
 
     /// Links for the numbers below `bound`.
     pub fn new(bound: usize) -> Links {
-        Links(Indexed::new(bound, LOOSE))
-    }
-
-    /// Adds `id`, which is in no list, at the end.
-    #[inline(always)]
-    pub fn push_back(&mut self, list: &mut List, id: u32) {
-        *self.0.at_mut(id) = Link { next: NONE, prev: list.tail };
-        self.0.at_mut(list.tail).next = id;
-        list.tail = id;
-        if list.head == NONE {
-            list.head = id;
-        }
-    }
-
-    /// Takes `id` out of the list that it is in.
-    #[inline(always)]
-    pub fn remove(&mut self, list: &mut List, id: u32) {
-        let Link { next, prev } = *self.0.at(id);
-        self.0.at_mut(prev).next = next;
-        self.0.at_mut(next).prev = prev;
-        if list.head == id {
-            list.head = next;
-        }
-        if list.tail == id {
-            list.tail = prev;
-        }
-    }
-
-    /// Takes the first entry out.
-    #[inline(always)]
-    pub fn pop_front(&mut self, list: &mut List) -> Option<u32> {
-        let id = list.head;
-        if id == NONE {
-            return None;
-        }
-        self.remove(list, id);
-        Some(id)
+        Links(Indexed::new(bound, Link::LOOSE))
     }
 
     /// Hints that `id` is put into a list or taken out of one soon.
@@ -100,6 +126,13 @@ impl Links {
     #[inline(always)]
     pub fn next(&self, id: u32) -> u32 {
         self.0.at(id).next
+    }
+}
+
+impl Linked for Links {
+    #[inline(always)]
+    fn link(&mut self, id: u32) -> &mut Link {
+        self.0.at_mut(id)
     }
 }
 

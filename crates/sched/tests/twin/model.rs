@@ -252,7 +252,7 @@ impl Model {
         }
     }
 
-    /// Who comes out of the wheel while nobody stands in line goes at once, if it may go, does not share, and no management has a say.
+    /// Who comes out of the wheel while nobody stands in line goes at once, if it may go and does not share; its management may drop the packet instead.
     fn goes_at_once(&mut self, at: usize, now: u64, out: &mut Vec<Leaving<u32>>) -> bool {
         let Some((_, class, _)) = self.line.iter().find(|(id, ..)| *id == Id::User(at)).copied() else { return false };
         let queue = self.next_queue(at, class);
@@ -260,11 +260,9 @@ impl Model {
         let length = user.queues[queue][0].length;
         let port = self.port.eligible_at(self.port_full_at, length);
         let levels = self.levels_due(user.subport, length).into_iter().all(|due| due <= fine(now));
-        let class_profile = &self.profiles[user.profile].classes[class];
-        let managed = class_profile.manage.is_some() || class_profile.fair;
         let in_line = self.path(user.subport).into_iter().all(|at| !self.subport_waits(at));
         let shares = self.profiles[user.profile].sharing.is_some();
-        let may = in_line && !managed && !shares && port <= fine(now) && levels;
+        let may = in_line && !shares && port <= fine(now) && levels;
         may && self.serve(at, class, now, out).unwrap()
     }
 

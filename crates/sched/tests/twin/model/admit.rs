@@ -33,6 +33,12 @@ impl Model {
         let queued = user.queues[queue].len();
         let is_fair = if queued == 0 { rules.fair } else { user.fair[queue].is_some() };
         let waiting = Waiting { item, length: offer.length, since: now, flow: if is_fair { flow % 1024 } else { 0 } };
+        let (left, held) = (self.buffers - self.held(), user.held());
+        let makes_room = left == 0 || held >= self.minimum && held - self.minimum >= left;
+        let over_share = makes_room && self.heaviest().is_none_or(|heaviest| self.users[heaviest].held() <= held + 1);
+        if over_share && !is_fair {
+            return Err(Refused::OverShare);
+        }
         if queued >= rules.queue_size {
             // A fat flow makes room, in a fair queue.
             let lost = self.users[at].lose(queue, &mut self.steps).ok_or(Refused::QueueFull)?;
@@ -40,9 +46,7 @@ impl Model {
             self.join(at, queue, waiting, now);
             return Ok(Some(Displaced { item: lost.item, loss: Loss::QueueFull }));
         }
-        let (left, held) = (self.buffers - self.held(), user.held());
-        let makes_room = left == 0 || held >= self.minimum && held - self.minimum >= left;
-        if makes_room && self.heaviest().is_none_or(|heaviest| self.users[heaviest].held() <= held + 1) {
+        if over_share {
             return Err(Refused::OverShare);
         }
         if let Some(manage) = rules.manage.filter(|_| !is_fair) {

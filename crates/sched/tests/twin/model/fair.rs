@@ -27,6 +27,8 @@ pub(super) struct Flow {
 pub(super) struct Fair {
     new: Vec<Flow>,
     old: Vec<Flow>,
+    /// Since when there are flows in it that rest.
+    rests: Option<u64>,
 }
 
 impl Fair {
@@ -40,6 +42,12 @@ impl Fair {
 
     fn known(&self) -> usize {
         self.new.len() + self.old.len()
+    }
+
+    /// Whether flows rest may have changed.
+    fn refresh(&mut self, step: u64) {
+        let any = self.all().any(|flow| flow.rests.is_some());
+        self.rests = any.then(|| self.rests.unwrap_or(step));
     }
 }
 
@@ -66,6 +74,7 @@ impl User {
         if now != flow.fat.map(|(power, _)| power) {
             flow.fat = now.map(|power| (power, *steps));
         }
+        self.fair[queue].as_mut().unwrap().refresh(*steps);
     }
 
     /// Takes the first packet, which is sent or dropped.
@@ -88,7 +97,7 @@ impl User {
             flow.credit -= i64::from(taken.length);
         }
         let is_empty = flow.rests.is_some();
-        if let Some(manage) = manage.filter(|_| is_empty) {
+        if let Some(manage) = manage.filter(|_| is_empty && flow.state != State::default()) {
             manage.emptied(&mut flow.state, now);
         }
         if self.queues[queue].is_empty() {
@@ -122,6 +131,7 @@ impl User {
                 fair.old.push(flow);
             }
         };
+        fair.refresh(0); // flows may have been forgotten
         self.put_first(queue, number);
     }
 
@@ -149,7 +159,7 @@ impl User {
             all.iter_mut().for_each(|waiting| waiting.flow = BEFORE);
             let bytes = all.len() as i64 * QUANTUM;
             let flow = Flow { number: BEFORE, state: [0; 4], credit: QUANTUM, bytes: 0, fat: None, rests: None };
-            self.fair[queue] = Some(Fair { new: Vec::new(), old: vec![flow] });
+            self.fair[queue] = Some(Fair { new: Vec::new(), old: vec![flow], rests: None });
             return self.weigh(queue, BEFORE, bytes, steps);
         }
         let fair = self.fair[queue].take().unwrap();
@@ -177,17 +187,18 @@ impl Model {
         self.steps = steps;
     }
 
-    /// Where as many flows are known as there are buffers, that which has rested for longest is forgotten.
+    /// Where as many flows are known as there are buffers, one that rests is forgotten: in the queue in which some have rested for longest, the one that has
+    /// rested for longest.
     fn forget_one(&mut self) {
         let fairs = || self.users.iter().flat_map(|user| user.fair.iter().flatten());
         if fairs().map(Fair::known).sum::<usize>() < self.buffers {
             return;
         }
-        let flows = fairs().flat_map(|fair| fair.new.iter().chain(&fair.old));
-        let longest = flows.filter_map(|flow| flow.rests).min().unwrap();
-        for fair in self.users.iter_mut().flat_map(|user| user.fair.iter_mut().flatten()) {
-            fair.new.retain(|flow| flow.rests != Some(longest));
-            fair.old.retain(|flow| flow.rests != Some(longest));
-        }
+        let fairs = self.users.iter_mut().flat_map(|user| user.fair.iter_mut().flatten());
+        let fair = fairs.filter(|fair| fair.rests.is_some()).min_by_key(|fair| fair.rests).unwrap();
+        let longest = fair.all().filter_map(|flow| flow.rests).min();
+        fair.new.retain(|flow| flow.rests != longest);
+        fair.old.retain(|flow| flow.rests != longest);
+        fair.refresh(0);
     }
 }
