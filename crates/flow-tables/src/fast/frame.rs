@@ -3,7 +3,8 @@
 use weir_codegen::WINDOW;
 use weir_wire::checksum;
 
-use super::program::Op;
+use super::program::{Edit, Op};
+use crate::compiled::{Found, Version};
 use crate::parse::{self, Layout};
 use crate::rewrite;
 use crate::tags::{self, FIRST_TYPE, LEAST};
@@ -89,6 +90,25 @@ impl At {
         At { ip: layout.ip.map(|ip| (ip.start, ip.is_v6)), tags: layout.tags }
     }
 
+    /// As code found it.
+    #[inline]
+    pub(super) fn found(found: Found) -> At {
+        let start = FIRST_TYPE + 2 + TAG * usize::from(found.tags);
+        let ip = match found.ip {
+            Version::None => None,
+            Version::Four => Some((start, false)),
+            Version::Six => Some((start, true)),
+        };
+        At { ip, tags: usize::from(found.tags) }
+    }
+
+    /// The TTL, or hop limit, of IP.
+    #[inline]
+    pub(super) fn ttl(&self, bytes: &[u8]) -> Option<u8> {
+        let (start, is_v6) = self.ip?;
+        bytes.get(start + if is_v6 { 7 } else { 8 }).copied()
+    }
+
     /// Whether headers that are cut off may be completed by what fills a frame up that loses its tag: where they begin so late. Other headers
     /// are whole in the shortest frame.
     #[inline]
@@ -112,6 +132,23 @@ impl At {
                     rewrite::set_in(frame.bytes_mut(), &fields, &layout, field, value);
                 }
             }
+        }
+    }
+
+    /// Carries a change out.
+    #[inline]
+    pub(super) fn edit(&mut self, frame: &mut impl Frame, edit: Edit) {
+        if let Some(address) = edit.destination {
+            write(frame, 0, address);
+        }
+        if let Some(address) = edit.source {
+            write(frame, 6, address);
+        }
+        if edit.decrements_ttl {
+            self.decrement_ttl(frame.bytes_mut());
+        }
+        if edit.pops_vlan {
+            self.pop_vlan(frame);
         }
     }
 
