@@ -33,7 +33,7 @@ const MOST_FLOWS: usize = 24;
 /// The flows of a table that had more are tried again from so many on, so that a flow more or less does not change it back and forth.
 const FEW_AGAIN: usize = 16;
 
-/// So many flows are tried in all tables, on all ways to them.
+/// So many flows are tried in all tables, on all ways to them. So there are no more answers than twice as many.
 const MOST_TRIED: usize = 48;
 
 /// Whether there is machine code, and why not.
@@ -149,7 +149,9 @@ impl Target {
 /// What code found of a frame: which target, and what kind of frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
-    pub(crate) target: u16,
+    pub(crate) target: u8,
+    /// The table that is to be searched, or [`NO_TABLE`].
+    pub(crate) search: u8,
     /// How many VLAN tags there are.
     pub(crate) tags: u8,
     /// Of IP, if it was looked so far.
@@ -168,17 +170,21 @@ impl Found {
     const VERSIONS: [Version; 3] = [Version::None, Version::Four, Version::Six];
 
     /// What code answers.
-    fn answer(target: u16, tags: u8, ip: Version) -> u32 {
-        u32::from(target) << 8 | u32::from(tags) << 4 | ip as u32
+    fn answer(self) -> u32 {
+        u32::from_be_bytes([0, self.target, self.search, self.tags << 4 | self.ip as u8])
     }
 
     /// Nothing if a frame is to go the usual way.
     #[inline]
     fn of(answer: u32) -> Option<Found> {
-        let ip = Found::VERSIONS.get((answer & 0xf) as usize)?;
-        Some(Found { target: (answer >> 8) as u16, tags: (answer >> 4 & 0xf) as u8, ip: *ip })
+        let [_, target, search, kind] = answer.to_be_bytes();
+        let ip = Found::VERSIONS.get(usize::from(kind & 0xf))?;
+        Some(Found { target, search, tags: kind >> 4, ip: *ip })
     }
 }
+
+/// The number of no table.
+pub(crate) const NO_TABLE: u8 = u8::MAX;
 
 /// What code answers if a frame is to go the usual way.
 const USUAL: u32 = u32::MAX;

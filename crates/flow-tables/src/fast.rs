@@ -9,7 +9,7 @@
 
 use weir_openflow::Field;
 
-use crate::compiled::{Found, Target, Then};
+use crate::compiled::{Found, NO_TABLE, Target, Then};
 use crate::depth::Depth;
 use crate::fields::Fields;
 use crate::index::{BATCH, NO_SLOT, Slot};
@@ -58,9 +58,6 @@ struct Parsed {
     is_fragment: bool,
 }
 
-/// Frames that code knows the way of are looked up in no table.
-const NO_TABLE: u8 = u8::MAX;
-
 impl Parsed {
     /// Of another frame: only where it came in.
     #[inline]
@@ -71,11 +68,8 @@ impl Parsed {
 
     /// What code found of a frame whose port is known.
     #[inline]
-    fn set_found(&mut self, found: Found, target: Option<Target>) {
-        self.found = Some(found);
-        if let Some(Target { then: Then::Search(table), .. }) = target {
-            self.wants = Some(table);
-        }
+    fn set_found(&mut self, found: Found) {
+        (self.found, self.wants) = (Some(found), Some(found.search));
         self.at = At::found(found);
         (self.is_seen, self.is_fragment) = (true, false);
     }
@@ -171,7 +165,7 @@ impl Switch {
         let Some(window) = frame.window() else { return false };
         let found = self.tables.find_by_code(window, length, parsed.in_port, &mut parsed.fields.0);
         let Some(found) = found else { return false };
-        parsed.set_found(found, self.tables.target(found));
+        parsed.set_found(found);
         true
     }
 

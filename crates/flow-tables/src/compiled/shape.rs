@@ -22,8 +22,8 @@ pub(super) struct Shape {
 pub(super) enum Node {
     /// Its flows in their order, which code tries.
     Flows(Vec<FlowShape>),
-    /// It is searched by who runs the code.
-    Search,
+    /// It has this number, and is searched by who runs the code.
+    Search(u8),
 }
 
 /// What a flow asks and does.
@@ -79,7 +79,7 @@ impl Node {
     pub(super) fn words(&self) -> usize {
         match self {
             Node::Flows(flows) => flows.iter().map(FlowShape::words).sum(),
-            Node::Search => 0,
+            Node::Search(_) => 0,
         }
     }
 
@@ -87,7 +87,7 @@ impl Node {
     pub(super) fn answers(&self) -> usize {
         match self {
             Node::Flows(flows) => flows.iter().map(FlowShape::answers).sum(),
-            Node::Search => 1,
+            Node::Search(_) => 1,
         }
     }
 }
@@ -136,7 +136,7 @@ impl Describing<'_> {
         let Some(table) = table.filter(|table| !has_many && table.len() <= self.left && met.len() < MOST_MET) else {
             self.searched.push(number);
             self.targets.push(Target::new(met, Then::Search(number)));
-            return Node::Search;
+            return Node::Search(number);
         };
         self.tried.push(number);
         self.left -= table.len();

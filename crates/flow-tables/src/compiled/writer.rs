@@ -9,7 +9,7 @@ use weir_openflow::Field;
 use weir_openflow::oxm::VLAN_PRESENT;
 
 use super::shape::{Ask, Changes, Does, FlowShape, METADATA_WORDS, Node, Shape, kind_bits};
-use super::{Found, USUAL, Version};
+use super::{Found, NO_TABLE, USUAL, Version};
 use crate::depth::Depth;
 use crate::parse::{MPLS_TYPES, VLAN_TYPES};
 use crate::words::{WORDS, location, presence};
@@ -81,10 +81,10 @@ impl Known {
         self.words[word].value & bit != 0
     }
 
-    /// What is answered of it.
-    fn answer(&self, target: usize) -> u32 {
+    /// What is answered of it, if this table is to be searched.
+    fn answer(&self, target: usize, search: u8) -> u32 {
         let version = self.ip.map_or(Version::None, |ip| if ip.is_v6 { Version::Six } else { Version::Four });
-        Found::answer(target as u16, self.tags, version)
+        Found { target: target as u8, search, tags: self.tags, ip: version }.answer()
     }
 
     /// It has a field that is this number.
@@ -382,7 +382,10 @@ impl<'s> Writer<'s> {
 
     /// Takes packets through a table.
     fn node(&mut self, node: &'s Node, known: &Known, at: At) -> Label {
-        let Node::Flows(flows) = node else { return self.hand_on(known, at) };
+        let flows = match node {
+            Node::Flows(flows) => flows,
+            Node::Search(table) => return self.hand_on(known, at, *table),
+        };
         let mut ends = Vec::new();
         let mut next = at;
         for flow in flows {
@@ -405,7 +408,7 @@ impl<'s> Writer<'s> {
         let met = match &flow.does {
             Does::Usual => self.usual,
             Does::Changes(changes) => self.change(known, *changes, behind),
-            Does::Meets => self.hand_on(known, at),
+            Does::Meets => self.hand_on(known, at, NO_TABLE),
             Does::Leads(mask, to) => {
                 let mut led = known.clone();
                 self.write_metadata(&mut led, *mask, behind.data);
@@ -448,7 +451,7 @@ impl<'s> Writer<'s> {
     }
 
     /// Ends with what others ask of the packet.
-    fn hand_on(&mut self, known: &Known, at: At) -> Label {
+    fn hand_on(&mut self, known: &Known, at: At, search: u8) -> Label {
         let mut needed = [false; WORDS];
         // Which fields there are. What stands in words of fields that there are not is of no account, but to the hash.
         [0, 1].iter().for_each(|word| needed[*word] = true);
@@ -467,7 +470,7 @@ impl<'s> Writer<'s> {
             }
             words.push((number, value));
         }
-        self.builder.give_and_answer(&words, known.answer(at.target))
+        self.builder.give_and_answer(&words, known.answer(at.target, search))
     }
 
     /// The bits in which a packet is not what is asked for; nothing if it always is.
@@ -490,7 +493,7 @@ impl<'s> Writer<'s> {
 
     /// Changes a frame as a flow says, and answers that it leaves.
     fn change(&mut self, known: &Known, does: Changes, at: At) -> Label {
-        let (mut changes, mut data, answer) = (Vec::new(), at.data, known.answer(at.target));
+        let (mut changes, mut data, answer) = (Vec::new(), at.data, known.answer(at.target, NO_TABLE));
         for at in [(0, does.sets_destination), (6, does.sets_source)].into_iter().filter(|(_, sets)| *sets) {
             let (at, _) = at;
             changes.push((at, 2, self.builder.data(data)));

@@ -1,7 +1,6 @@
 //! A frame that is changed where it lies.
 
 use weir_codegen::WINDOW;
-use weir_wire::checksum;
 
 use super::program::{Edit, Op};
 use crate::compiled::{Found, Version};
@@ -120,16 +119,24 @@ impl At {
     /// Carries changes out.
     #[inline]
     pub(super) fn change(&mut self, frame: &mut impl Frame, ops: &[Op]) {
+        // Setting a field moves no other one, so that the frame is looked into once for all of them.
+        let mut seen = None;
         for op in ops {
             match *op {
                 Op::EthDst(address) => write(frame, 0, address),
                 Op::EthSrc(address) => write(frame, 6, address),
                 Op::DecrementTtl => self.decrement_ttl(frame.bytes_mut()),
-                Op::PushVlan(kind) => self.push_vlan(frame, kind),
-                Op::PopVlan => self.pop_vlan(frame),
+                Op::PushVlan(kind) => {
+                    self.push_vlan(frame, kind);
+                    seen = None;
+                }
+                Op::PopVlan => {
+                    self.pop_vlan(frame);
+                    seen = None;
+                }
                 Op::Set(field, value) => {
-                    let (fields, layout) = parse::parse(frame.bytes());
-                    rewrite::set_in(frame.bytes_mut(), &fields, &layout, field, value);
+                    let (fields, layout) = seen.get_or_insert_with(|| parse::parse(frame.bytes()));
+                    rewrite::set_in(frame.bytes_mut(), fields, layout, field, value);
                 }
             }
         }
@@ -138,11 +145,13 @@ impl At {
     /// Carries a change out.
     #[inline]
     pub(super) fn edit(&mut self, frame: &mut impl Frame, edit: Edit) {
+        // Every frame has room for its addresses.
+        let Some(start) = frame.bytes_mut().first_chunk_mut::<12>() else { return };
         if let Some(address) = edit.destination {
-            write(frame, 0, address);
+            start[..6].copy_from_slice(&address);
         }
         if let Some(address) = edit.source {
-            write(frame, 6, address);
+            start[6..].copy_from_slice(&address);
         }
         if edit.decrements_ttl {
             self.decrement_ttl(frame.bytes_mut());
@@ -163,11 +172,11 @@ impl At {
             Some((start, false)) => {
                 let header = bytes.get_mut(start..).and_then(<[u8]>::first_chunk_mut::<20>);
                 let Some(header) = header else { return };
-                // TTL and protocol are one word of the checksum (RFC 1624).
-                let before = u16::from_be_bytes([header[8], header[9]]);
-                let after = before.wrapping_sub(0x0100);
-                let sum = checksum::update(u16::from_be_bytes([header[10], header[11]]), before, after);
-                [header[8], header[9]] = after.to_be_bytes();
+                // TTL and protocol are one word m of the checksum, which becomes m - 0x100 where it is no less: ~m + m' is 0xfeff then, whatever m is
+                // (RFC 1624, equation 3).
+                header[8] = header[8].wrapping_sub(1);
+                let sum = u32::from(!u16::from_be_bytes([header[10], header[11]])) + 0xfeff;
+                let sum = !((sum >> 16) + (sum & 0xffff)) as u16;
                 [header[10], header[11]] = sum.to_be_bytes();
             }
             None => {}

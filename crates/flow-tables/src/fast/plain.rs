@@ -15,13 +15,12 @@ enum Located {
     Miss(u8),
 }
 
-/// Where a packet goes.
-struct Plain {
-    /// What the last flow that it meets changes.
+/// A bucket that a packet goes to.
+#[derive(Clone, Copy)]
+struct InGroup {
+    slot: GroupSlot,
+    bucket: u16,
     edit: Edit,
-    /// The bucket that it goes to, and what that changes.
-    bucket: Option<(GroupSlot, u16, Edit)>,
-    end: End,
 }
 
 impl Switch {
@@ -34,42 +33,59 @@ impl Switch {
         parsed: &mut Parsed,
         now: u64,
     ) -> Option<Forwarded> {
+        let bytes = frame.bytes().len();
         let (table, slot) = match self.locate(target, parsed)? {
             Located::At(met) => met,
             Located::Miss(table) => {
-                let bytes = frame.bytes().len();
                 self.ports.received(parsed.in_port, bytes, true);
                 self.meet(target.met(), bytes, now);
                 self.tables.miss(table);
                 return Some(Forwarded::Dropped(Why::Miss));
             }
         };
-        let Plain { edit, bucket, end } = self.find_plainly((table, slot), parsed)?;
+        let Switch { tables, groups, ports, .. } = self;
+        let last = tables.get_mut(table)?;
+        let flow = last.in_slot_mut(slot)?;
+        let (edit, mut end) = flow.program.as_ref()?.plain?;
+        let mut in_group = None;
+        if let End::Group(number) = end {
+            // What a group chooses by is what the packet is by then.
+            if !edit.is_nothing() {
+                return None;
+            }
+            let chosen = groups.find(number, &parsed.fields, ports)?;
+            let [Some(leg)] = chosen.legs else { return None };
+            in_group = Some(InGroup { slot: chosen.slot, bucket: chosen.first, edit: leg.edit? });
+            end = leg.end;
+        }
         let at = &mut parsed.at;
-        let second = bucket.map_or_else(Edit::default, |(.., edit)| edit);
-        if !may_change(frame, at, edit, second) {
+        // With a group, the flow itself changes nothing.
+        let all = in_group.map_or(edit, |group| group.edit);
+        if matches!(end, End::Group(_) | End::Others(_)) || !may_change(frame, at, all) {
             return None;
         }
-        let (leading, _) = target.parts();
-        let bytes = frame.bytes().len();
-        self.ports.received(parsed.in_port, bytes, true);
-        self.meet(leading, bytes, now);
-        self.meet(&[(table, slot)], bytes, now);
-        at.edit(frame, edit);
-        if let Some((group, bucket, edit)) = bucket {
-            self.groups.take(group, bucket, frame.bytes().len());
-            at.edit(frame, edit);
+        flow.count(bytes, now);
+        last.lookups += 1;
+        last.matched += 1;
+        ports.received(parsed.in_port, bytes, true);
+        if let Some(group) = in_group {
+            groups.take(group.slot, group.bucket, bytes);
         }
+        let leading = target.parts().0;
+        if !leading.is_empty() {
+            self.meet(leading, bytes, now);
+        }
+        at.edit(frame, all);
         Some(self.send(end, parsed.in_port, frame.bytes().len()))
     }
 
     /// The flow that a packet meets behind those that only lead on, or the table where it meets none; nothing if another table is known to be met later.
     #[inline]
     fn locate(&self, target: &Target, parsed: &mut Parsed) -> Option<Located> {
-        if let (_, Some(last)) = target.parts() {
-            return Some(Located::At(last));
-        }
-        let Then::Search(number) = target.then else { return None };
+        let number = match target.then {
+            Then::Search(number) => number,
+            _ => return target.met().last().map(|last| Located::At(*last)),
+        };
         if let Some((table, slot)) = parsed.known {
             return (table == number).then_some(Located::At((table, slot)));
         }
@@ -79,35 +95,15 @@ impl Switch {
         parsed.known = Some((number, slot));
         Some(Located::At((number, slot)))
     }
-
-    #[inline]
-    fn find_plainly(&self, (table, slot): Met, parsed: &Parsed) -> Option<Plain> {
-        let (edit, end) = self.tables.get(table)?.in_slot(slot)?.program.as_ref()?.plain?;
-        let plain = Plain { edit, bucket: None, end };
-        match end {
-            End::Nowhere | End::Port(_) | End::InPort => Some(plain),
-            End::Others(_) => None,
-            // What a group chooses by is what the packet is by then.
-            End::Group(_) if !edit.is_nothing() => None,
-            End::Group(number) => {
-                let chosen = self.groups.find(number, &parsed.fields, &self.ports)?;
-                let [Some(leg)] = chosen.legs else { return None };
-                let bucket = Some((chosen.slot, chosen.first, leg.edit?));
-                let goes_on = matches!(leg.end, End::Group(_) | End::Others(_));
-                (!goes_on).then_some(Plain { bucket, end: leg.end, ..plain })
-            }
-        }
-    }
 }
 
-/// Whether a frame may be changed so, and then so: its TTL does not end, and it has one tag where one is taken off, and room.
+/// Whether a frame may be changed so: its TTL does not end, and it has one tag where one is taken off, and room.
 #[inline]
-fn may_change(frame: &mut impl Frame, at: &At, one: Edit, other: Edit) -> bool {
-    let taken = u8::from(one.decrements_ttl) + u8::from(other.decrements_ttl);
-    if taken > 0 && at.ttl(frame.bytes()).is_some_and(|ttl| ttl <= taken) {
+fn may_change(frame: &mut impl Frame, at: &At, edit: Edit) -> bool {
+    if edit.decrements_ttl && at.ttl(frame.bytes()).is_some_and(|ttl| ttl <= 1) {
         return false;
     }
-    if !(one.pops_vlan || other.pops_vlan) || at.tags == 0 {
+    if !edit.pops_vlan || at.tags == 0 {
         return true;
     }
     at.tags == 1 && frame.has_room(0, TAG) && !at.headers_may_grow(frame.bytes())
