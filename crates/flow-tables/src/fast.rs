@@ -4,7 +4,7 @@
 //! upon something that takes the interpreter, nothing has happened yet, and it gives up: [`Switch::judge`] takes the packet from the beginning.
 //! Otherwise it goes the same way again, counts, and changes the frame; where several leave, that is the first, and the others are copies. So everything has one effect, and the interpreter is the definition.
 //!
-//! What most packets are needs no such way: their flows lead on until one changes the packet and sends it, by itself or by one bucket of a group. They go [plainly](plain).
+//! What most packets are needs no such way: their flows lead on until one changes the packet and sends it, by itself or by one bucket of a group. They go plainly, without it.
 //! Where the switch has machine code, that puts the words, and knows the flows of small tables.
 
 use weir_openflow::Field;
