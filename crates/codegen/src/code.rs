@@ -10,10 +10,10 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, default_libcall_names};
 
 use crate::lower::lower;
-use crate::program::{INPUTS, Program, WINDOW};
+use crate::program::{INPUTS, Program, RESULTS, WINDOW};
 
-/// What compiled code is called as: with the window, the inputs and the data.
-type Entry = unsafe extern "C" fn(*mut u8, u64, u64, *const u32) -> u32;
+/// What compiled code is called as: with the window, the inputs, the data and the words beside the answer.
+type Entry = unsafe extern "C" fn(*mut u8, u64, u64, *const u32, *mut u32) -> u32;
 
 /// Why there is no machine code: what Cranelift said. The program may be interpreted all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,15 +78,15 @@ impl Code {
         &mut self.data
     }
 
-    /// What the program answers, and changes.
+    /// What the program answers, changes, and hands on.
     #[inline]
-    pub fn run(&self, window: &mut [u8; WINDOW], inputs: [u64; INPUTS]) -> u32 {
+    pub fn run(&self, window: &mut [u8; WINDOW], inputs: [u64; INPUTS], results: &mut [u32; RESULTS]) -> u32 {
         let [first, second] = inputs;
         // SAFETY: by the invariant of `entry` this is what `lower` made of a program. It was compiled for the calling convention of C with these types, and its
-        // code is there while `self` is. It has no loop, and reads and writes memory only at `window + at` and `data + 4 * number`, with constants that
-        // `Builder` has checked: at + count <= WINDOW, and number < `data.len()`. The window is borrowed exclusively, the data are shared with nobody
-        // who changes them: that takes `&mut self`.
-        unsafe { (self.entry)(window.as_mut_ptr(), first, second, self.data.as_ptr()) }
+        // code is there while `self` is. It has no loop, and reads and writes memory only at `window + at`, `data + 4 * number` and `results + 4 * word`, with
+        // constants that `Builder` has checked: at + count <= WINDOW, number < `data.len()`, and word < RESULTS. Window and results are borrowed
+        // exclusively, the data are shared with nobody who changes them: that takes `&mut self`.
+        unsafe { (self.entry)(window.as_mut_ptr(), first, second, self.data.as_ptr(), results.as_mut_ptr()) }
     }
 }
 
@@ -104,7 +104,7 @@ fn make(program: &Program) -> Result<Code, Failed> {
         return Err(Failed("no code is made for processors like this one".to_owned()));
     }
     let signature = &mut context.func.signature;
-    signature.params.extend([pointer, types::I64, types::I64, pointer].map(AbiParam::new));
+    signature.params.extend([pointer, types::I64, types::I64, pointer, pointer].map(AbiParam::new));
     signature.returns.push(AbiParam::new(types::I32));
     let function = module.declare_function("decide", Linkage::Export, &context.func.signature).map_err(Failed::of)?;
     let mut builder = FunctionBuilder::new(&mut context.func, &mut frontend);
@@ -115,7 +115,7 @@ fn make(program: &Program) -> Result<Code, Failed> {
     let address = module.get_finalized_function(function);
     drop(place);
     // SAFETY: the address is that of a function that was finalised just above, with this signature: the default calling convention of the target, which
-    // is that of C, two pointers, two numbers of 64 bits, and one of 32 bits back.
+    // is that of C, three pointers, two numbers of 64 bits, and one of 32 bits back.
     let entry = unsafe { std::mem::transmute::<*const u8, Entry>(address) };
     Ok(Code { entry, data: vec![0; program.data()].into_boxed_slice(), _memory: memory })
 }

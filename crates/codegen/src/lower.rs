@@ -8,19 +8,20 @@ use cranelift_frontend::FunctionBuilder;
 
 use crate::program::{Block, End, Label, Op, Program, Test, Value};
 
-/// What compiled code is given: where the window and the data are, and the inputs.
+/// What compiled code is given: where the window, the data and the words beside the answer are, and the inputs.
 struct Given {
     window: ir::Value,
     data: ir::Value,
+    results: ir::Value,
     inputs: [ir::Value; 2],
 }
 
-/// Writes a program into a function that takes the window, the inputs and the data, and returns the answer.
+/// Writes a program into a function that takes the window, the inputs, the data and the words beside the answer, and returns the answer.
 pub(crate) fn lower(program: &Program, builder: &mut FunctionBuilder<'_>) {
     let entry = builder.create_block();
     builder.append_block_params_for_function_params(entry);
-    let &[window, first, second, data] = builder.block_params(entry) else { return };
-    let given = Given { window, data, inputs: [first, second] };
+    let &[window, first, second, data, results] = builder.block_params(entry) else { return };
+    let given = Given { window, data, results, inputs: [first, second] };
     let mut blocks = BTreeMap::from([(program.entry, entry)]);
     // Blocks lead to lower ones only, so that by the time of a block all are known that lead to it.
     for number in (0..=program.entry).rev() {
@@ -43,13 +44,18 @@ struct Made<'a> {
 
 impl Made<'_> {
     fn block(&mut self, block: &Block, builder: &mut FunctionBuilder<'_>, blocks: &mut BTreeMap<u32, ir::Block>) {
-        let used = block.stores.iter().map(|store| store.value);
+        let handed = block.results.iter().map(|result| result.value);
+        let used = block.stores.iter().map(|store| store.value).chain(handed);
         let tested = if let End::Branch(test, ..) = block.end { test.values().to_vec() } else { Vec::new() };
         self.make(used.chain(tested), builder);
         for store in &block.stores {
             let value = self.get(store.value, builder);
             let (value, at) = (narrow(builder, value, store.count), i32::from(store.at));
             builder.ins().store(flags(), value, self.given.window, at);
+        }
+        for result in &block.results {
+            let value = self.get(result.value, builder);
+            builder.ins().istore32(flags(), value, self.given.results, 4 * i32::from(result.word));
         }
         match block.end {
             End::Answer(answer) => {

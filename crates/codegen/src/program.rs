@@ -9,6 +9,9 @@ pub const WINDOW: usize = 128;
 /// How many numbers a program is given beside.
 pub const INPUTS: usize = 2;
 
+/// How many words a program may hand on beside its answer.
+pub const RESULTS: usize = 32;
+
 /// The most words of data.
 pub const MOST_DATA: usize = 1 << 12;
 
@@ -63,6 +66,13 @@ pub(crate) struct Store {
     pub(crate) value: Value,
 }
 
+/// A word that is handed on beside the answer: which, and the value whose last 32 bits it becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Given {
+    pub(crate) word: u8,
+    pub(crate) value: Value,
+}
+
 /// What is asked of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Test {
@@ -88,10 +98,11 @@ pub(crate) enum End {
     Branch(Test, Label, Label),
 }
 
-/// All values are found first, then bytes are changed, then it ends; tests are of the values before the change.
+/// All values are found first, then bytes are changed and words handed on, then it ends; tests are of the values before the change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Block {
     pub(crate) stores: Vec<Store>,
+    pub(crate) results: Vec<Given>,
     pub(crate) end: End,
 }
 
@@ -107,6 +118,8 @@ pub enum Fault {
     },
     /// No such input.
     Input(usize),
+    /// No such word beside the answer.
+    Result(usize),
     /// More data than [`MOST_DATA`] words.
     Data(usize),
     /// A shift by 64 or more.
@@ -124,6 +137,7 @@ impl fmt::Display for Fault {
                 write!(f, "{count} bytes at {at}: a program sees 1, 2 or 4 bytes at a time within the first {WINDOW}")
             }
             Fault::Input(number) => write!(f, "input {number}: there are {INPUTS}, from 0 on"),
+            Fault::Result(number) => write!(f, "word {number} beside the answer: there are {RESULTS}, from 0 on"),
             Fault::Data(number) => write!(f, "word {number} of the data: there are {MOST_DATA} at most, from 0 on"),
             Fault::Shift(bits) => write!(f, "a shift by {bits}: 63 is the most"),
             Fault::Stranger => f.write_str("a value or a label of another program"),
@@ -274,10 +288,11 @@ impl Builder {
         self.value(Op::Right(value, bits))
     }
 
-    fn block(&mut self, stores: Vec<Store>, end: End) -> Label {
+    fn block(&mut self, stores: Vec<Store>, results: Vec<Given>, end: End) -> Label {
         let number = self.program.blocks.len();
         let values = self.program.ops.len();
-        let mut used: Vec<Value> = stores.iter().map(|store| store.value).collect();
+        let handed = results.iter().map(|result| result.value);
+        let mut used: Vec<Value> = stores.iter().map(|store| store.value).chain(handed).collect();
         if let End::Branch(test, yes, no) = end {
             used.extend(test.values());
             if [yes, no].iter().any(|label| label.0 as usize >= number) {
@@ -293,13 +308,13 @@ impl Builder {
             self.wrong(Fault::TooLarge);
             return Label(0);
         }
-        self.program.blocks.push(Block { stores, end });
+        self.program.blocks.push(Block { stores, results, end });
         Label(number as u32)
     }
 
     /// An end: the answer.
     pub fn answer(&mut self, answer: u32) -> Label {
-        self.block(Vec::new(), End::Answer(answer))
+        self.block(Vec::new(), Vec::new(), End::Answer(answer))
     }
 
     /// An end that changes bytes of the window before: at a place, so many, 1, 2 or 4, to what the value ends with. All values are of the window
@@ -310,12 +325,25 @@ impl Builder {
             let (at, count) = self.window(*at, *count);
             stores.push(Store { at, count, value: *value });
         }
-        self.block(stores, End::Answer(answer))
+        self.block(stores, Vec::new(), End::Answer(answer))
+    }
+
+    /// An end that hands on words beside the answer: which, and the value whose last 32 bits it becomes. Others stay as they are.
+    pub fn give_and_answer(&mut self, words: &[(usize, Value)], answer: u32) -> Label {
+        let mut results = Vec::new();
+        for (word, value) in words {
+            if *word >= RESULTS {
+                self.wrong(Fault::Result(*word));
+                continue;
+            }
+            results.push(Given { word: *word as u8, value: *value });
+        }
+        self.block(Vec::new(), results, End::Answer(answer))
     }
 
     /// A part that goes on with `yes` if the test holds, and else with `no`.
     pub fn branch(&mut self, test: Test, yes: Label, no: Label) -> Label {
-        self.block(Vec::new(), End::Branch(test, yes, no))
+        self.block(Vec::new(), Vec::new(), End::Branch(test, yes, no))
     }
 
     /// The program that begins with this part.
@@ -338,8 +366,14 @@ impl Program {
         self.data as usize
     }
 
-    /// What it answers, and what it changes: its meaning, word by word. Words of data that are not there are zeroes.
-    pub fn interpret(&self, window: &mut [u8; WINDOW], inputs: [u64; INPUTS], data: &[u32]) -> u32 {
+    /// What it answers, what it changes, and what it hands on: its meaning, word by word. Words of data that are not there are zeroes.
+    pub fn interpret(
+        &self,
+        window: &mut [u8; WINDOW],
+        inputs: [u64; INPUTS],
+        data: &[u32],
+        results: &mut [u32; RESULTS],
+    ) -> u32 {
         let mut at = self.entry;
         loop {
             let Some(block) = self.blocks.get(at as usize) else { return 0 };
@@ -350,6 +384,11 @@ impl Program {
                 let count = usize::from(store.count);
                 let places = window.iter_mut().skip(store.at.into()).take(count);
                 places.zip(bytes.iter().skip(bytes.len() - count)).for_each(|(place, byte)| *place = *byte);
+            }
+            for result in &block.results {
+                if let Some(place) = results.get_mut(usize::from(result.word)) {
+                    *place = value(result.value) as u32;
+                }
             }
             let (test, yes, no) = match block.end {
                 End::Answer(answer) => return answer,

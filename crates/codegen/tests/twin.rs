@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use proptest::prelude::*;
-use weir_codegen::{Builder, Code, Fault, INPUTS, Label, MOST_DATA, Program, Test, Value, WINDOW};
+use weir_codegen::{Builder, Code, Fault, INPUTS, Label, MOST_DATA, Program, RESULTS, Test, Value, WINDOW};
 
 /// A step of making a program; numbers choose among what there is.
 #[derive(Clone, Debug)]
@@ -16,6 +16,7 @@ enum Step {
     Shift(bool, usize, u32),
     Branch(bool, [usize; 4]),
     Answer(Vec<(usize, usize, usize)>, u32),
+    Give(Vec<(usize, usize)>, u32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -32,6 +33,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (proptest::collection::vec((place(), any::<usize>()), 0..4), any::<u32>()).prop_map(|(changes, answer)| {
             Step::Answer(changes.into_iter().map(|((at, count), value)| (at, count, value)).collect(), answer)
         }),
+        1 => (proptest::collection::vec((0..RESULTS, any::<usize>()), 0..6), any::<u32>())
+            .prop_map(|(words, answer)| Step::Give(words, answer)),
     ]
 }
 
@@ -70,6 +73,11 @@ fn program(steps: &[Step]) -> Program {
                 labels.push(builder.change_and_answer(&changes, *answer));
                 continue;
             }
+            Step::Give(words, answer) => {
+                let words: Vec<_> = words.iter().map(|(word, which)| (*word, value(*which))).collect();
+                labels.push(builder.give_and_answer(&words, *answer));
+                continue;
+            }
         };
         values.push(made);
     }
@@ -92,12 +100,13 @@ proptest! {
             let window: [u8; WINDOW] = std::array::from_fn(|at| (seed >> (at % 61)) as u8 & 3);
             for inputs in [inputs, inputs.map(|input| input & 3)] {
                 let (mut compiled, mut interpreted) = (window, window);
+                let [mut given, mut wanted] = [[9; RESULTS]; 2];
                 let words = code.data_mut();
                 let count = words.len();
                 words.copy_from_slice(&data[..count]);
-                let answer = code.run(&mut compiled, inputs);
-                prop_assert_eq!(answer, program.interpret(&mut interpreted, inputs, &data));
-                prop_assert_eq!(compiled, interpreted);
+                let answer = code.run(&mut compiled, inputs, &mut given);
+                prop_assert_eq!(answer, program.interpret(&mut interpreted, inputs, &data, &mut wanted));
+                prop_assert_eq!((compiled, given), (interpreted, wanted));
             }
         }
     }
@@ -125,8 +134,29 @@ fn every_place_of_the_window_is_where_it_is() {
         code.data_mut().copy_from_slice(&[number, 0xdead_beef]);
         let mut after = window;
         after[at..at + count].copy_from_slice(&[0xde, 0xad, 0xbe, 0xef][4 - count..]);
-        assert_eq!(code.run(&mut window, [0, 0]), 1, "{count} at {at}");
+        assert_eq!(code.run(&mut window, [0, 0], &mut [0; RESULTS]), 1, "{count} at {at}");
         assert_eq!(window, after, "{count} at {at}");
+    }
+}
+
+/// What a program hands on at every place, and nothing else.
+#[test]
+fn every_word_beside_the_answer_is_where_it_is() {
+    for word in 0..=RESULTS {
+        let mut builder = Builder::new();
+        let value = builder.constant(0x1234_5678_9abc_def0);
+        let entry = builder.give_and_answer(&[(word, value)], 3);
+        let program = match builder.finish(entry) {
+            Ok(program) => program,
+            Err(fault) => {
+                assert_eq!((fault, word), (Fault::Result(RESULTS), RESULTS));
+                continue;
+            }
+        };
+        let (mut results, mut after) = ([7; RESULTS], [7; RESULTS]);
+        after[word] = 0x9abc_def0;
+        assert_eq!(Code::compile(&program).unwrap().run(&mut [0; WINDOW], [0, 0], &mut results), 3);
+        assert_eq!(results, after, "{word}");
     }
 }
 
@@ -243,7 +273,7 @@ fn code_is_freed_with_its_owner() {
     for _ in 0..200 {
         let code = Code::compile(&program).unwrap();
         // It may go to another thread, and be used there.
-        let answer = std::thread::spawn(move || code.run(&mut [0; WINDOW], [0, 0])).join().unwrap();
+        let answer = std::thread::spawn(move || code.run(&mut [0; WINDOW], [0, 0], &mut [0; RESULTS])).join().unwrap();
         assert_eq!(answer, 5);
     }
     // Other tests make code meanwhile, a page at a time.

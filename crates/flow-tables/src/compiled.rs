@@ -1,7 +1,11 @@
-//! The first table as machine code, while it has few flows that do what most flows do.
+//! Machine code that looks into frames for the flow tables.
 //!
-//! Such code looks into a frame only as far as the flows ask, tries them in their order, changes the frame as the flow that it meets says, and answers
-//! which one that is. Values that flows ask for, and addresses that they set, are data of the code: only another *shape* of the table takes other
+//! Such code looks into a frame only as far as flows, groups and their actions ask. It begins in the first table. Where a table has few flows, code tries
+//! them in their order, and goes on in the table that they lead to. If what is met only changes addresses and TTL and sends, code changes the frame,
+//! and answers which flows it met. Else it hands on what of the packet others ask for, and answers where the packet is: at a flow that does more, or
+//! at a table with many flows, which is searched as ever, for all packets of a batch at once.
+//!
+//! Values that flows ask for, and addresses that they set, are data of the code: only another *shape* of the tables takes other
 //! code. That is made apart from packets: who drives the switch takes a [`Recipe`], compiles it without the switch, and lets it be
 //! [installed](crate::Switch::install). Until then, and for frames that are not as most frames are, everything goes the usual way, which says what is right.
 
@@ -12,29 +16,34 @@ use weir_codegen::{Code, WINDOW};
 
 use crate::fast::program::End;
 use crate::index::Slot;
+use crate::needs::Needs;
 use crate::table::FlowTable;
+use crate::words::Words;
 
 mod sample;
 mod shape;
 mod writer;
 
 pub use sample::SampleFrame;
-use shape::{Described, Shape};
+use shape::{Describing, Shape};
 
-/// With more flows a table has no code: each costs a comparison, and soon all together more than a hash table does.
+/// With more flows a table is searched: each costs a comparison, and soon all together more than a hash table does.
 const MOST_FLOWS: usize = 24;
 
-/// A table that had more flows has code again from so many on, so that a flow more or less does not change it back and forth.
+/// The flows of a table that had more are tried again from so many on, so that a flow more or less does not change it back and forth.
 const FEW_AGAIN: usize = 16;
 
-/// Whether the first table is machine code, and why not.
+/// So many flows are tried in all tables, on all ways to them. So there are no more answers than twice as many.
+const MOST_TRIED: usize = 48;
+
+/// Whether there is machine code, and why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodeState {
-    /// It is.
+    /// There is.
     InUse,
-    /// It will be.
+    /// There will be.
     Wanted,
-    /// It is not, for this reason.
+    /// There is none, for this reason.
     No(&'static str),
     /// It could not be made, for this reason.
     Failed(String),
@@ -49,6 +58,17 @@ impl fmt::Display for CodeState {
             CodeState::Failed(why) => write!(f, "no: it could not be made: {why}"),
         }
     }
+}
+
+/// What code that is in use has to do with a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It tries its flows.
+    Tried,
+    /// It says what the table is searched for.
+    Searched,
+    /// Nothing: no flow that code tries leads there.
+    Beside,
 }
 
 /// What code is to be made of.
@@ -72,48 +92,176 @@ impl Recipe {
     }
 }
 
-/// The machine code of a table.
+/// A flow that a packet met: of this table, in this slot.
+pub(crate) type Met = (u8, Slot);
+
+/// So many flows are met by code at most, one after the other.
+pub(crate) const MOST_MET: usize = 4;
+
+/// Where an answer of the code leads to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    met: [Met; MOST_MET],
+    count: u8,
+    pub(crate) then: Then,
+}
+
+/// What comes behind the flows that a packet met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// It was changed, and leaves.
+    Leave(End),
+    /// The last flow is to be carried out. Those before lead on, and nothing else.
+    Go,
+    /// This table is searched. All flows lead on, and nothing else.
+    Search(u8),
+}
+
+impl Target {
+    /// Of the usual way: no flow is known, and it begins in the first table.
+    pub(crate) const USUAL: Target = Target { met: [(0, 0); MOST_MET], count: 0, then: Then::Search(0) };
+
+    fn new(path: &[Met], then: Then) -> Target {
+        let mut target = Target { then, ..Target::USUAL };
+        for (place, met) in target.met.iter_mut().zip(path) {
+            *place = *met;
+            target.count += 1;
+        }
+        target
+    }
+
+    /// The flows that it met.
+    #[inline]
+    pub(crate) fn met(&self) -> &[Met] {
+        self.met.get(..usize::from(self.count)).unwrap_or_default()
+    }
+
+    /// Those of them that only lead on, and the last one if that does more.
+    #[inline]
+    pub(crate) fn parts(&self) -> (&[Met], Option<Met>) {
+        match (self.then, self.met().split_last()) {
+            (Then::Go, Some((last, leading))) => (leading, Some(*last)),
+            _ => (self.met(), None),
+        }
+    }
+}
+
+/// What code found of a frame: which target, and what kind of frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) target: u8,
+    /// The table that is to be searched, or [`NO_TABLE`].
+    pub(crate) search: u8,
+    /// How many VLAN tags there are.
+    pub(crate) tags: u8,
+    /// Of IP, if it was looked so far.
+    pub(crate) ip: Version,
+}
+
+/// Of which version of IP a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    None,
+    Four,
+    Six,
+}
+
+impl Found {
+    const VERSIONS: [Version; 3] = [Version::None, Version::Four, Version::Six];
+
+    /// What code answers.
+    fn answer(self) -> u32 {
+        u32::from_be_bytes([0, self.target, self.search, self.tags << 4 | self.ip as u8])
+    }
+
+    /// Nothing if a frame is to go the usual way.
+    #[inline]
+    fn of(answer: u32) -> Option<Found> {
+        let [_, target, search, kind] = answer.to_be_bytes();
+        let ip = Found::VERSIONS.get(usize::from(kind & 0xf))?;
+        Some(Found { target, search, tags: kind >> 4, ip: *ip })
+    }
+}
+
+/// The number of no table.
+pub(crate) const NO_TABLE: u8 = u8::MAX;
+
+/// What code answers if a frame is to go the usual way.
+const USUAL: u32 = u32::MAX;
+
+/// The machine code of a switch.
 #[derive(Debug)]
 pub(crate) struct Compiled {
-    /// It may have any.
+    /// There may be any.
     is_allowed: bool,
-    /// What the table is like; nothing, and why, if there is no code for such tables.
+    /// What the tables are like; nothing, and why, if there is no code for such tables.
     shape: Result<Arc<Shape>, &'static str>,
     /// The code that was made last, or why it was not; of another shape, perhaps.
     made: Option<Made>,
-    /// What is found by the answers of the code; empty unless it is for the table as it is now.
+    /// What is found by the answers of the code; empty unless it is for the tables as they are now.
     targets: Vec<Target>,
+    /// Whether it leads to tables that are searched.
+    searches: bool,
+    /// Whether tables have more flows than are tried one after the other.
+    has_many: Vec<bool>,
+    /// What was needed for each table when it was looked at last.
+    needs: Vec<Needs>,
+    /// What is needed for groups.
+    groups: Needs,
+    /// Tables that code tries the flows of, and those that it leads to.
+    tried: Vec<u8>,
+    searched: Vec<u8>,
     /// How many packets code decided about.
     decided: u64,
 }
 
-/// What code answers if a frame is to go the usual way: the number of no flow.
-const USUAL: u32 = u32::MAX;
-
-/// A flow, and where it leads to.
-pub(crate) type Target = (Slot, End);
-
-const TOO_MANY: &str = "it has too many flows";
+const NO_FLOWS: &str = "it has no flows";
 const OFF: &str = "it is switched off";
+const NOTHING: &str = "its flows take the interpreter";
 
 impl Default for Compiled {
     fn default() -> Compiled {
-        Compiled { is_allowed: true, shape: Err("it has no flows"), made: None, targets: Vec::new(), decided: 0 }
+        Compiled {
+            is_allowed: true,
+            shape: Err(NO_FLOWS),
+            made: None,
+            targets: Vec::new(),
+            searches: false,
+            has_many: Vec::new(),
+            needs: Vec::new(),
+            groups: Needs::default(),
+            tried: Vec::new(),
+            searched: Vec::new(),
+            decided: 0,
+        }
     }
 }
 
 impl Clone for Compiled {
     /// The same, without code: that is made anew.
     fn clone(&self) -> Compiled {
-        Compiled { is_allowed: self.is_allowed, shape: self.shape.clone(), ..Compiled::default() }
+        Compiled {
+            is_allowed: self.is_allowed,
+            shape: self.shape.clone(),
+            has_many: self.has_many.clone(),
+            needs: self.needs.clone(),
+            groups: self.groups,
+            ..Compiled::default()
+        }
     }
 }
 
 impl Compiled {
-    /// Whether there is code for the table as it is now.
+    /// Whether there is code for the tables as they are now.
     #[inline]
     pub(crate) fn is_in_use(&self) -> bool {
         !self.targets.is_empty()
+    }
+
+    /// Whether code leads to tables that are searched.
+    #[inline]
+    pub(crate) fn searches(&self) -> bool {
+        self.searches
     }
 
     pub(crate) fn state(&self) -> CodeState {
@@ -125,6 +273,15 @@ impl Compiled {
         }
     }
 
+    /// What it has to do with a table.
+    pub(crate) fn role(&self, table: u8) -> Role {
+        match (self.tried.contains(&table), self.searched.contains(&table)) {
+            (true, _) => Role::Tried,
+            (false, true) => Role::Searched,
+            (false, false) => Role::Beside,
+        }
+    }
+
     /// What is to be compiled now, if something is.
     pub(crate) fn recipe(&self) -> Option<Recipe> {
         let shape = self.shape.as_ref().ok()?;
@@ -132,29 +289,66 @@ impl Compiled {
         (!is_made).then(|| Recipe(Arc::clone(shape)))
     }
 
-    /// Takes code in for the table; what it replaces, to be dropped where there is time.
-    pub(crate) fn install(&mut self, made: Made, table: &FlowTable) -> Option<Made> {
+    /// Takes code in for the tables; what it replaces, to be dropped where there is time.
+    pub(crate) fn install(&mut self, made: Made, tables: &[FlowTable]) -> Option<Made> {
         let old = self.made.replace(made);
-        self.see(table);
+        self.see(tables);
         old
     }
 
-    pub(crate) fn allow(&mut self, is_allowed: bool, table: &FlowTable) {
+    pub(crate) fn allow(&mut self, is_allowed: bool, tables: &[FlowTable]) {
         self.is_allowed = is_allowed;
-        self.see(table);
+        self.see(tables);
     }
 
-    /// Sees what a table is like, after every change of its flows: the code that there is gets its data, or is left alone.
-    pub(crate) fn see(&mut self, table: &FlowTable) {
-        let most = if self.shape == Err(TOO_MANY) { FEW_AGAIN } else { MOST_FLOWS };
+    /// Sees what groups need, after every change of theirs.
+    pub(crate) fn see_groups(&mut self, needs: Needs, tables: &[FlowTable]) {
+        if std::mem::replace(&mut self.groups, needs) != needs {
+            self.see(tables);
+        }
+    }
+
+    /// Sees what a table is like, after every change of its flows.
+    pub(crate) fn see_table(&mut self, number: u8, tables: &[FlowTable]) {
+        let at = usize::from(number);
+        let Some(table) = tables.get(at) else { return };
+        self.has_many.resize(tables.len(), false);
+        self.needs.resize(tables.len(), Needs::default());
+        let (Some(has_many), Some(needs)) = (self.has_many.get_mut(at), self.needs.get_mut(at)) else { return };
+        let had_many = *has_many;
+        *has_many = table.len() > if had_many { FEW_AGAIN } else { MOST_FLOWS };
+        let needed = if *has_many { table.needs() } else { Needs::all(table.in_order().map(|(_, flow)| flow.needs())) };
+        let same = std::mem::replace(needs, needed) == needed;
+        // What is in a table that is searched is of no account to the code.
+        if !(had_many && *has_many && same) {
+            self.see(tables);
+        }
+    }
+
+    /// Sees what tables are like: the code that there is gets its data, or is left alone.
+    fn see(&mut self, tables: &[FlowTable]) {
         self.targets.clear();
-        let described = if self.is_allowed { shape::describe(table, most) } else { Err(OFF) };
-        let Described { shape, data, targets } = match described {
-            Ok(described) => described,
-            Err(why) => {
-                self.shape = Err(why);
-                return;
-            }
+        let needs = Needs::all(self.needs.iter().copied()).and(self.groups);
+        let mut all = Describing {
+            tables,
+            has_many: &self.has_many,
+            left: MOST_TRIED,
+            data: Vec::new(),
+            targets: Vec::new(),
+            tried: Vec::new(),
+            searched: Vec::new(),
+        };
+        let root = match tables.first() {
+            _ if !self.is_allowed => Err(OFF),
+            Some(first) if !first.is_empty() => Ok(all.node(0, &[])),
+            _ => Err(NO_FLOWS),
+        };
+        let Describing { data, targets, tried, searched, .. } = all;
+        (self.tried, self.searched) = (tried, searched);
+        let shape = match root {
+            Ok(root) if !targets.is_empty() => Shape { needs, root },
+            Ok(_) => return self.shape = Err(NOTHING),
+            Err(why) => return self.shape = Err(why),
         };
         if self.shape.as_ref().ok().is_none_or(|known| **known != shape) {
             self.shape = Ok(Arc::new(shape));
@@ -165,23 +359,40 @@ impl Compiled {
             && code.data_mut().len() == data.len()
         {
             code.data_mut().copy_from_slice(&data);
+            self.searches = targets.iter().any(|target| matches!(target.then, Then::Search(_)));
             self.targets = targets;
         }
     }
 
-    /// The flow that a frame meets, which has changed it, and where that leads to; nothing, and nothing happened, if that takes the usual way.
+    /// What becomes of a frame, which was changed if it is to leave then; nothing, and nothing happened, if that takes the usual way. Words that others ask for
+    /// are written, unless it leaves.
     #[inline]
-    pub(crate) fn decide(&mut self, window: &mut [u8; WINDOW], length: usize, in_port: u32) -> Option<Target> {
+    pub(crate) fn find(
+        &self,
+        window: &mut [u8; WINDOW],
+        length: usize,
+        in_port: u32,
+        words: &mut Words,
+    ) -> Option<Found> {
         let code = self.made.as_ref()?.code.as_ref().ok()?;
-        let answer = code.run(window, [length as u64, in_port.into()]);
-        let target = self.targets.get(answer as usize).copied()?;
-        self.decided = self.decided.wrapping_add(1);
-        Some(target)
+        Found::of(code.run(window, [length as u64, in_port.into()], words))
     }
 
-    /// Frames of which each has what a flow asks for, if there is code for them.
+    /// Where what was found leads to.
+    #[inline]
+    pub(crate) fn target(&self, found: Found) -> Option<Target> {
+        self.targets.get(usize::from(found.target)).copied()
+    }
+
+    /// Counts a packet that code decided about.
+    #[inline]
+    pub(crate) fn count(&mut self) {
+        self.decided = self.decided.wrapping_add(1);
+    }
+
+    /// Frames of which each has what a flow of the first table asks for, if there is code that tries these.
     pub(crate) fn samples(&self, table: &FlowTable) -> Option<Vec<SampleFrame>> {
-        self.is_in_use().then(|| sample::frames(table))
+        (self.is_in_use() && self.role(0) == Role::Tried).then(|| sample::frames(table))
     }
 
     /// For how many of these code finds a flow; they are changed, and not counted.

@@ -3,9 +3,10 @@
 use weir_openflow::Field;
 
 /// How far into a frame it is looked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Depth {
     /// Only at what is known without it: the port that it came in by, metadata.
+    #[default]
     Port,
     /// At its addresses, tags and type.
     Ethernet,

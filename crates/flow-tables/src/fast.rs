@@ -3,9 +3,13 @@
 //! It goes through the tables with the words of the packet alone, and changes those words as the actions would change the packet. Where it comes
 //! upon something that takes the interpreter, nothing has happened yet, and it gives up: [`Switch::judge`] takes the packet from the beginning.
 //! Otherwise it goes the same way again, counts, and changes the frame; where several leave, that is the first, and the others are copies. So everything has one effect, and the interpreter is the definition.
+//!
+//! What most packets are needs no such way: their flows lead on until one changes the packet and sends it, by itself or by one bucket of a group. They go plainly, without it.
+//! Where the switch has machine code, that puts the words, and knows the flows of small tables.
 
 use weir_openflow::Field;
 
+use crate::compiled::{Found, NO_TABLE, Target, Then};
 use crate::depth::Depth;
 use crate::fields::Fields;
 use crate::index::{BATCH, NO_SLOT, Slot};
@@ -17,6 +21,7 @@ use crate::table::FlowTable;
 
 pub(crate) mod frame;
 mod going;
+mod plain;
 pub(crate) mod program;
 mod way;
 
@@ -45,9 +50,11 @@ struct Parsed {
     in_port: u32,
     /// It was looked into; else only the port is known.
     is_seen: bool,
+    /// What machine code found, if it did.
+    found: Option<Found>,
+    /// The table that it is looked up in when many are at the same time; any, where no code says which.
+    wants: Option<u8>,
     at: At,
-    /// Of IP, as it came.
-    ttl: Option<u8>,
     is_fragment: bool,
 }
 
@@ -55,22 +62,30 @@ impl Parsed {
     /// Of another frame: only where it came in.
     #[inline]
     fn set_port(&mut self, in_port: u32) {
-        (self.in_port, self.is_seen) = (in_port, false);
+        (self.in_port, self.is_seen, self.found) = (in_port, false, None);
+        (self.known, self.wants) = (None, Some(NO_TABLE));
     }
 
-    /// What is known of another frame, which is looked into so far.
+    /// What code found of a frame whose port is known.
     #[inline]
-    fn set(&mut self, bytes: &[u8], in_port: u32, depth: Depth) {
-        let (fields, mut layout) = (&mut self.fields, Layout::default());
+    fn set_found(&mut self, found: Found) {
+        (self.found, self.wants) = (Some(found), Some(found.search));
+        self.at = At::found(found);
+        (self.is_seen, self.is_fragment) = (true, false);
+    }
+
+    /// What is known of a frame whose port is known, which is looked into so far.
+    #[inline]
+    fn set(&mut self, bytes: &[u8], depth: Depth) {
+        let (fields, in_port, mut layout) = (&mut self.fields, self.in_port, Layout::default());
         *fields = Fields::default();
         parse::parse_to(depth, bytes, fields, &mut layout);
         fields.set(Field::InPort, in_port.into());
         fields.set(Field::InPhyPort, in_port.into());
         fields.set(Field::Metadata, 0);
         fields.set(Field::TunnelId, 0);
-        let ttl = |ip: Ip| bytes.get(ip.start + if ip.is_v6 { 7 } else { 8 }).copied();
-        (self.ttl, self.is_fragment) = (layout.ip.and_then(ttl), layout.ip.is_some_and(|ip| ip.fragment));
-        (self.in_port, self.known, self.at) = (in_port, None, At::of(&layout));
+        self.is_fragment = layout.ip.is_some_and(|ip: Ip| ip.fragment);
+        (self.known, self.wants, self.at) = (None, None, At::of(&layout));
         self.is_seen = true;
     }
 }
@@ -79,6 +94,13 @@ impl Parsed {
 #[derive(Clone, Debug)]
 pub struct Frames {
     parsed: Vec<Parsed>,
+    /// So many were looked into.
+    count: usize,
+    /// How far those are looked into that code does not look into.
+    depth: Depth,
+    /// Code looks into frames, before it is searched for their flows or when they are forwarded.
+    by_code: bool,
+    searches: bool,
     /// The steps of the one that is forwarded.
     steps: Steps,
     /// Where its copies are changed.
@@ -88,7 +110,15 @@ pub struct Frames {
 impl Frames {
     /// Room for so many frames.
     pub fn new(most: usize) -> Frames {
-        Frames { parsed: vec![Parsed::default(); most], steps: Steps::new(), desk: Desk::new() }
+        Frames {
+            parsed: vec![Parsed::default(); most],
+            count: 0,
+            depth: Depth::Port,
+            by_code: false,
+            searches: false,
+            steps: Steps::new(),
+            desk: Desk::new(),
+        }
     }
 }
 
@@ -99,28 +129,60 @@ impl Switch {
         self.tables.depth().max(self.groups.depth()).max(setting)
     }
 
-    /// Looks into frames with the numbers of the ports that they came in by, before they are [forwarded](Switch::forward). The memory that all will
-    /// need is asked for at the same time. Frames for which there is no room are left out.
+    /// Begins with a batch: no frame was [looked into](Switch::look).
     #[inline]
-    pub fn approach<'f>(&self, packets: impl Iterator<Item = (&'f [u8], u32)>, frames: &mut Frames) {
-        if self.is_compiled() {
-            // Code looks into frames by itself.
-            frames.parsed.iter_mut().zip(packets).for_each(|(parsed, (_, in_port))| parsed.set_port(in_port));
+    pub fn begin(&self, frames: &mut Frames) {
+        frames.count = 0;
+        frames.depth = self.depth();
+        // What would be too many copies is known too late where code changes frames.
+        frames.by_code = self.is_compiled() && self.ports.count() <= MOST_FLOODED;
+        frames.searches = self.tables.code_searches();
+    }
+
+    /// Looks into the next frame of a batch, which came in by the port of a number; it may be changed as its flows say. A frame for which there is no room is
+    /// left out.
+    #[inline]
+    pub fn look(&self, frame: &mut impl Frame, in_port: u32, frames: &mut Frames) {
+        let Some(parsed) = frames.parsed.get_mut(frames.count) else { return };
+        frames.count += 1;
+        parsed.set_port(in_port);
+        if frames.by_code {
+            // Without searches there is time when it is forwarded.
+            if !frames.searches || self.look_by_code(frame, parsed) {
+                return;
+            }
+        }
+        parsed.set(frame.bytes(), frames.depth);
+    }
+
+    /// The same by code; whether that goes.
+    #[inline]
+    fn look_by_code(&self, frame: &mut impl Frame, parsed: &mut Parsed) -> bool {
+        if !self.ports.receives(parsed.in_port) {
+            return false;
+        }
+        let length = frame.bytes().len();
+        let Some(window) = frame.window() else { return false };
+        let found = self.tables.find_by_code(window, length, parsed.in_port, &mut parsed.fields.0);
+        let Some(found) = found else { return false };
+        parsed.set_found(found);
+        true
+    }
+
+    /// Looks the frames of a batch up, as far as their flows are found at the same time. The memory that all will need is asked for together.
+    #[inline]
+    pub fn approach(&self, frames: &mut Frames) {
+        if frames.by_code && !frames.searches {
             return;
         }
-        let depth = self.depth();
-        let mut count = 0;
-        for (parsed, (bytes, in_port)) in frames.parsed.iter_mut().zip(packets) {
-            parsed.set(bytes, in_port, depth);
-            count += 1;
-        }
-        for parsed in frames.parsed.get_mut(..count).unwrap_or_default().chunks_mut(BATCH) {
+        let Frames { parsed, count, .. } = frames;
+        for parsed in parsed.get_mut(..*count).unwrap_or_default().chunks_mut(BATCH) {
             self.tables.approached().for_each(|(number, table)| approach(number, table, parsed));
         }
     }
 
-    /// Takes the frame of this number of those that were [looked into](Switch::approach) after flows changed last, and says what became of it; nothing
-    /// if that takes [`Switch::judge`]: the frame was not changed then, and has no copies. What is known of it is used up.
+    /// Takes the frame of this number of those that were [looked into](Switch::look) and [looked up](Switch::approach) after flows changed last, and says
+    /// what became of it; nothing if that takes [`Switch::judge`]: the frame was not changed then, and has no copies. What is known of it is used up.
     #[inline]
     pub fn forward(
         &mut self,
@@ -130,19 +192,43 @@ impl Switch {
         copies: &mut impl Copies,
         now: u64,
     ) -> Option<Forwarded> {
-        let Frames { parsed, steps, desk } = frames;
+        let Frames { parsed, steps, desk, depth, .. } = frames;
         let parsed = parsed.get_mut(number)?;
-        if !parsed.is_seen {
-            if let Some(became) = self.forward_by_code(frame, parsed.in_port, copies, desk, now) {
-                return Some(became);
+        if !parsed.is_seen && !self.look_by_code(frame, parsed) {
+            parsed.set(frame.bytes(), *depth);
+        }
+        let target = match parsed.found {
+            Some(found) => self.tables.target(found)?,
+            None if !self.ports.receives(parsed.in_port) || parsed.is_fragment && self.drops_fragments() => {
+                return None;
             }
-            parsed.set(frame.bytes(), parsed.in_port, self.depth());
+            None => Target::USUAL,
+        };
+        let became = match target.then {
+            Then::Leave(end) => Some(self.leave(&target, end, (frame, parsed.in_port), (copies, desk), now)),
+            _ => match self.go_plainly(&target, frame, parsed, now) {
+                Some(became) => Some(became),
+                None => self.go_any_way(&target, (frame, parsed), (steps, copies, desk), now),
+            },
+        }?;
+        if parsed.found.is_some() {
+            self.tables.count_by_code();
         }
-        let Parsed { in_port, fields, at, known, ttl, is_fragment, .. } = parsed;
-        if !self.ports.receives(*in_port) || *is_fragment && self.drops_fragments() {
-            return None;
-        }
-        let mut way = Way::new(steps, fields, *in_port, (*known, *ttl, at.tags));
+        Some(became)
+    }
+
+    /// Takes a frame whatever way its flows lead it; nothing, and nothing happened, if that takes the interpreter.
+    #[inline(never)]
+    fn go_any_way(
+        &mut self,
+        target: &Target,
+        (frame, parsed): (&mut impl Frame, &mut Parsed),
+        (steps, copies, desk): (&mut Steps, &mut impl Copies, &mut Desk),
+        now: u64,
+    ) -> Option<Forwarded> {
+        let Parsed { in_port, fields, at, known, .. } = parsed;
+        let ttl = at.ttl(frame.bytes());
+        let mut way = Way::new(steps, fields, *in_port, (*known, ttl, at.tags), target);
         way.find(self).ok()?;
         let is_changed = way.pushed + way.popped > 0 || way.has_copies;
         if is_changed && !frame.has_room(way.pushed * TAG, way.popped * TAG) {
@@ -157,40 +243,49 @@ impl Switch {
         Some(self.go(&way, Going::new(frame, copies, desk, at.clone()), now))
     }
 
-    /// Takes a frame by the code of the first table; nothing, and nothing happened, if that takes the usual way.
+    /// Counts a frame that code has changed, and lets it leave.
     #[inline]
-    fn forward_by_code(
+    fn leave(
         &mut self,
-        frame: &mut impl Frame,
-        in_port: u32,
-        copies: &mut impl Copies,
-        desk: &mut Desk,
+        target: &Target,
+        end: End,
+        (frame, in_port): (&mut impl Frame, u32),
+        (copies, desk): (&mut impl Copies, &mut Desk),
         now: u64,
-    ) -> Option<Forwarded> {
-        // What would be too many copies is known too late here: after the change.
-        if !self.is_compiled() || self.ports.count() > MOST_FLOODED || !self.ports.receives(in_port) {
-            return None;
-        }
+    ) -> Forwarded {
         let bytes = frame.bytes().len();
-        let (slot, end) = self.tables.decide(frame.window()?, bytes, in_port)?;
         self.ports.received(in_port, bytes, true);
-        if let Some(flow) = self.tables.meet(0, slot) {
-            flow.count(bytes, now);
+        self.meet(target.met(), bytes, now);
+        if let End::Others(others) = end {
+            let mut going = Going::new(frame, copies, desk, At::default());
+            let became = self.ports.send_by_others(others, in_port, bytes, |port| going.leave(port));
+            let why = became.err().unwrap_or(going.why);
+            return going.left_by().map_or(Forwarded::Dropped(why), Forwarded::Sent);
         }
+        self.send(end, in_port, bytes)
+    }
+
+    /// Counts a packet at flows that it met.
+    #[inline]
+    fn meet(&mut self, met: &[(u8, Slot)], bytes: usize, now: u64) {
+        for (table, slot) in met {
+            if let Some(flow) = self.tables.meet(*table, *slot) {
+                flow.count(bytes, now);
+            }
+        }
+    }
+
+    /// Sends a packet of so many bytes by one port at most.
+    #[inline]
+    fn send(&mut self, end: End, in_port: u32, bytes: usize) -> Forwarded {
         let port = match end {
-            // Code is for no flow that leads to a group.
-            End::Nowhere | End::Group(_) => return Some(Forwarded::Dropped(Why::NoAction)),
-            End::Port(port) if port == in_port => return Some(Forwarded::Dropped(Why::SamePort)),
+            End::Port(port) if port == in_port => return Forwarded::Dropped(Why::SamePort),
             End::Port(port) => port,
             End::InPort => in_port,
-            End::Others(others) => {
-                let mut going = Going::new(frame, copies, desk, At::default());
-                let became = self.ports.send_by_others(others, in_port, bytes, |port| going.leave(port));
-                let why = became.err().unwrap_or(going.why);
-                return Some(going.left_by().map_or(Forwarded::Dropped(why), Forwarded::Sent));
-            }
+            // Neither comes here.
+            End::Nowhere | End::Group(_) | End::Others(_) => return Forwarded::Dropped(Why::NoAction),
         };
-        Some(self.ports.send(port, bytes).map_or_else(Forwarded::Dropped, |()| Forwarded::Sent(port)))
+        self.ports.send(port, bytes).map_or_else(Forwarded::Dropped, |()| Forwarded::Sent(port))
     }
 
     /// Goes a way that was found.
@@ -265,8 +360,9 @@ impl Switch {
 fn approach(number: u8, table: &FlowTable, frames: &mut [Parsed]) {
     let found = table.approach(frames.iter().map(|frame| &frame.fields));
     if table.is_first_found() {
-        // Where there are several such tables, the first is as good as any.
-        let met = frames.iter_mut().zip(found).filter(|(frame, slot)| frame.known.is_none() && *slot != NO_SLOT);
+        // Where there are several such tables, the first is as good as any, unless code says which.
+        let wants = |frame: &Parsed| frame.wants.is_none_or(|table| table == number) && frame.known.is_none();
+        let met = frames.iter_mut().zip(found).filter(|(frame, slot)| *slot != NO_SLOT && wants(frame));
         met.for_each(|(frame, slot)| frame.known = Some((number, slot)));
     }
 }

@@ -11,6 +11,7 @@ use weir_openflow::{Action, Instruction, Match};
 use crate::depth::Depth;
 use crate::fast::program::{Program, Programs};
 use crate::fields::Key;
+use crate::needs::Needs;
 
 /// Nanoseconds in a second.
 pub(crate) const SECOND: u64 = 1_000_000_000;
@@ -113,6 +114,12 @@ impl Flow {
         let asked = Depth::deepest(self.key.asked().iter().map(|(field, ..)| Depth::of(*field)));
         let done = self.program.as_ref().map_or(Depth::Port, |program| program.depth());
         asked.max(done)
+    }
+
+    /// What has to be known of packets to find it, and to carry it out.
+    pub(crate) fn needs(&self) -> Needs {
+        let asked = Needs::all(self.key.asked().iter().map(|(field, ..)| Needs::of(*field)));
+        asked.and(self.program.as_ref().map_or_else(Needs::default, |program| program.needs()))
     }
 
     /// Whether it is the table-miss flow (section 5.4): it matches all, with the lowest priority.

@@ -12,6 +12,7 @@ use weir_openflow::{Action, Error};
 use crate::depth::{Depth, Depths};
 use crate::fast::program::Leg;
 use crate::fields::{Fields, select_hash};
+use crate::needs::Needs;
 use crate::ports::Ports;
 
 /// How many buckets a group may have.
@@ -42,6 +43,12 @@ impl Group {
         // What a flow is, by which such a group chooses, is all of it.
         let chooses = if self.kind == GroupKind::Select { Depth::Whole } else { Depth::Port };
         Depth::deepest(self.legs.iter().flatten().map(Leg::depth)).max(chooses)
+    }
+
+    /// What has to be known of packets for it.
+    fn needs(&self) -> Needs {
+        let chooses = if self.kind == GroupKind::Select { Needs::of_hash() } else { Needs::default() };
+        Needs::all(self.legs.iter().flatten().map(Leg::needs)).and(chooses)
     }
 
     /// The groups that it leads to itself.
@@ -87,6 +94,8 @@ pub struct Groups {
     max: usize,
     /// How far groups look into frames.
     depths: Depths,
+    /// What has to be known of packets for them; groups that are gone may have been among those that need it.
+    needs: Needs,
 }
 
 impl Groups {
@@ -99,6 +108,7 @@ impl Groups {
             free: Vec::new(),
             max,
             depths: Depths::default(),
+            needs: Needs::default(),
         }
     }
 
@@ -135,6 +145,11 @@ impl Groups {
     #[inline]
     pub(crate) fn depth(&self) -> Depth {
         self.depths.deepest()
+    }
+
+    /// What has to be known of packets for any group.
+    pub(crate) fn needs(&self) -> Needs {
+        self.needs
     }
 
     /// The buckets of a group that a packet with these fields goes to; nothing if there is none.
@@ -210,6 +225,7 @@ impl Groups {
 
     fn put(&mut self, number: u32, group: Group) {
         self.depths.add(group.depth());
+        self.needs = self.needs.and(group.needs());
         let slot = self.slot(number).or_else(|| self.free.pop()).unwrap_or_else(|| {
             self.slots.push(None);
             (self.slots.len() - 1) as GroupSlot
@@ -345,6 +361,9 @@ impl Groups {
         }
         self.free.push(slot);
         self.set_near(group, 0);
+        if self.numbers.is_empty() {
+            self.needs = Needs::default();
+        }
         Ok(vec![group])
     }
 

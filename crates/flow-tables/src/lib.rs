@@ -13,7 +13,7 @@
 //! | [`packet`], [`fields`] | a packet, and what a match can ask of it |
 //! | [`action_set`], [`pipeline`] | what becomes of a packet: the definition |
 //! | [`fast`] | the same for most packets, changed where they lie |
-//! | `compiled` | the same by machine code, while the first table has few flows that do what most do: [`CodeState`] |
+//! | `compiled` | machine code that looks into frames, tries the flows of small tables, and changes frames as these say: [`CodeState`] |
 //! | [`agent`] | [`Agent`]: what controllers drive, bytes in and bytes out |
 //!
 //! Provider backbone bridging, and whatever experimenters define, is refused.
@@ -25,6 +25,7 @@ mod compiled;
 mod depth;
 mod extension;
 mod features;
+mod needs;
 mod parse;
 mod rewrite;
 mod sctp;
@@ -48,7 +49,7 @@ pub mod table;
 pub mod tables;
 
 pub use agent::Agent;
-pub use compiled::{CodeState, Made, Recipe, SampleFrame};
+pub use compiled::{CodeState, Made, Recipe, Role, SampleFrame};
 pub use fast::{Copies, Forwarded, Frame, Frames};
 pub use packet::Packet;
 pub use pipeline::{ForController, Outcome, Verdict, Why};

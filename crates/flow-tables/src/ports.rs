@@ -51,12 +51,14 @@ pub struct Ports {
     entries: Vec<Entry>,
     /// The largest number that a port may have.
     largest: u32,
+    /// Some port takes nothing in.
+    bars: bool,
 }
 
 impl Ports {
     /// No ports yet; numbers go from 1 to `largest`.
     pub fn new(largest: u32) -> Ports {
-        Ports { entries: Vec::new(), largest: largest.min(number::MAX) }
+        Ports { entries: Vec::new(), largest: largest.min(number::MAX), bars: false }
     }
 
     /// Whether a port may have this number, now or later.
@@ -122,12 +124,19 @@ impl Ports {
             Ok(at) => self.entries.splice(at..=at, [entry]).for_each(drop),
             Err(at) => self.entries.insert(at, entry),
         }
+        self.see_bars();
         Some(PortStatus { reason, port })
+    }
+
+    /// Sees whether some port takes nothing in, after every change.
+    fn see_bars(&mut self) {
+        self.bars = self.entries.iter().any(|entry| !may_receive(&entry.port));
     }
 
     /// Removes a port; the news to be told.
     pub fn remove(&mut self, port: u32) -> Option<PortStatus> {
         let entry = self.entries.remove(self.find(port).ok()?);
+        self.see_bars();
         Some(PortStatus { reason: PortReason::Delete, port: entry.port })
     }
 
@@ -154,6 +163,7 @@ impl Ports {
         }
         set_live(&mut entry.port);
         let port = entry.port.clone();
+        self.see_bars();
         Ok((port != before).then_some(PortStatus { reason: PortReason::Modify, port }))
     }
 
@@ -164,8 +174,9 @@ impl Ports {
 
     /// Whether what comes in by a port goes through the tables. A port that does not exist, such as the controller's own,
     /// bars nothing.
+    #[inline]
     pub(crate) fn receives(&self, port: u32) -> bool {
-        self.get(port).is_none_or(|port| port.config & (config::PORT_DOWN | config::NO_RECV) == 0)
+        !self.bars || self.get(port).is_none_or(may_receive)
     }
 
     /// Whether packets may be sent by a port.
@@ -242,6 +253,10 @@ impl Ports {
         });
         Some(stats.collect())
     }
+}
+
+fn may_receive(port: &Port) -> bool {
+    port.config & (config::PORT_DOWN | config::NO_RECV) == 0
 }
 
 fn may_send(port: &Port) -> bool {

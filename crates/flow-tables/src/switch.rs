@@ -18,7 +18,7 @@ use weir_openflow::table::TableMod;
 use weir_openflow::{Error, Instruction, Match, Reply, Request};
 
 use crate::check::Checker;
-use crate::compiled::{CodeState, Made, Recipe, SampleFrame};
+use crate::compiled::{CodeState, Made, Recipe, Role, SampleFrame};
 use crate::features;
 use crate::flow::Flow;
 use crate::groups::Groups;
@@ -113,28 +113,33 @@ impl Switch {
         self.config.flags == 1
     }
 
-    /// Whether the first table may be machine code, while that goes: it may, unless told so. Everything becomes of packets that would without.
+    /// Whether there may be machine code, while that goes: there may, unless told so. Everything becomes of packets that would without.
     pub fn allow_code(&mut self, is_allowed: bool) {
         self.tables.allow_code(is_allowed);
     }
 
-    /// Whether the first table is machine code now, and why not.
+    /// Whether there is machine code now, and why not.
     pub fn code_state(&self) -> CodeState {
         if self.drops_fragments() { CodeState::No("fragments are dropped") } else { self.tables.code_state() }
     }
 
-    /// How many packets the code of the first table decided about; the others went the usual way.
+    /// What machine code that is in use has to do with a table.
+    pub fn code_role(&self, table: u8) -> Role {
+        self.tables.code_role(table)
+    }
+
+    /// How many packets code decided about, alone or as far as a flow or table that it does not know; the others went the usual way.
     pub fn decided_by_code(&self) -> u64 {
         self.tables.decided_by_code()
     }
 
-    /// Frames by which it is measured how long the code of the first table takes, if it is in use: for each flow one that meets it, where one of the usual
-    /// shape can.
+    /// Frames by which it is measured how long code takes, if it is in use and tries the flows of the first table: for each of them one that meets it, where
+    /// one of the usual shape can.
     pub fn code_samples(&self) -> Option<Vec<SampleFrame>> {
         if self.is_compiled() { self.tables.code_samples() } else { None }
     }
 
-    /// For how many of these the code of the first table finds a flow. They are changed as it says, and not counted.
+    /// For how many of these code finds a flow. They are changed as it says, and not counted.
     pub fn find_all_by_code(&self, frames: &mut [SampleFrame]) -> usize {
         self.tables.find_all_by_code(frames)
     }
@@ -144,13 +149,13 @@ impl Switch {
         self.tables.recipe()
     }
 
-    /// Takes in what came of a [`Recipe`]; if the table has another shape by now, it is of no use, and does no harm. What it replaces is handed back, to be
+    /// Takes in what came of a [`Recipe`]; if the tables have another shape by now, it is of no use, and does no harm. What it replaces is handed back, to be
     /// dropped where there is time.
     pub fn install(&mut self, made: Made) -> Option<Made> {
         self.tables.install(made)
     }
 
-    /// Whether the code of the first table decides about frames.
+    /// Whether code decides about frames.
     #[inline]
     pub(crate) fn is_compiled(&self) -> bool {
         self.tables.is_compiled() && !self.drops_fragments()
@@ -197,6 +202,7 @@ impl Switch {
     pub fn group_mod(&mut self, change: &GroupMod, now: u64) -> Result<Vec<FlowRemoved>, Error> {
         if change.command == GroupCommand::Delete {
             let gone: BTreeSet<u32> = self.groups.delete(change.group)?.into_iter().collect();
+            self.tables.note_groups(self.groups.needs());
             if gone.is_empty() {
                 return Ok(Vec::new());
             }
@@ -216,6 +222,7 @@ impl Switch {
             return Err(GroupModFailed::OutOfBuckets.into());
         }
         self.groups.set(change, &self.ports, now)?;
+        self.tables.note_groups(self.groups.needs());
         Ok(Vec::new())
     }
 

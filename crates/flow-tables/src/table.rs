@@ -9,6 +9,7 @@ use weir_mem::prefetch::prefetch_slice;
 use crate::fields::{Fields, Key};
 use crate::flow::Flow;
 use crate::index::{BATCH, Index, NO_SLOT, Search, Slot};
+use crate::needs::Needs;
 
 /// The place of a flow in its table: its priority, and when it came. No two flows of a switch have the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +36,8 @@ pub struct FlowTable {
     strict: HashMap<(u16, Key), Place>,
     /// What packets are looked up in.
     index: Index,
+    /// What has to be known of packets for its flows, and perhaps for some that are gone.
+    needs: Needs,
     /// Packets that were looked up.
     pub lookups: u64,
     /// Packets that met a flow.
@@ -50,6 +53,16 @@ impl FlowTable {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
+    }
+
+    /// What has to be known of packets for its flows; for some that are gone, too, perhaps, unless none is left.
+    pub(crate) fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    /// Sees what one of its flows needs, which is new or was changed.
+    pub(crate) fn note_needs(&mut self, needs: Needs) {
+        self.needs = self.needs.and(needs);
     }
 
     /// How flows are found now.
@@ -171,6 +184,7 @@ impl FlowTable {
             self.slots.push(None);
             (self.slots.len() - 1) as Slot
         });
+        self.needs = self.needs.and(flow.needs());
         self.strict.insert((flow.priority, flow.key.clone()), place);
         self.index.insert(&flow.key, place, slot);
         self.order.insert(place, slot);
@@ -191,6 +205,9 @@ impl FlowTable {
             Some((*place, *slot, &flow.key))
         });
         index.remove(&flow.key, place, left);
+        if self.order.is_empty() {
+            self.needs = Needs::default();
+        }
         Some(flow)
     }
 }

@@ -10,13 +10,15 @@ use weir_openflow::group::Counted;
 use weir_openflow::multipart::Aggregate;
 use weir_openflow::table::TableStats;
 
-use crate::compiled::{CodeState, Compiled, Made, Recipe, SampleFrame, Target};
+use crate::compiled::{CodeState, Compiled, Found, Made, Recipe, Role, SampleFrame, Target};
 use crate::depth::{Depth, Depths};
 use crate::fast::program::Programs;
 use crate::fields::Key;
 use crate::flow::Flow;
 use crate::index::Slot;
+use crate::needs::Needs;
 use crate::table::{FlowTable, Place};
+use crate::words::Words;
 
 /// A flow's table and place.
 pub type FlowId = (u8, Place);
@@ -36,7 +38,7 @@ pub struct Tables {
     approached: BTreeSet<u8>,
     /// How far flows look into frames.
     depths: Depths,
-    /// The first table as machine code.
+    /// Their machine code.
     compiled: Compiled,
 }
 
@@ -97,23 +99,34 @@ impl Tables {
         self.approached.iter().filter_map(|number| Some((*number, self.get(*number)?)))
     }
 
-    /// Whether the first table is machine code.
+    /// Whether there is machine code.
     #[inline]
     pub(crate) fn is_compiled(&self) -> bool {
         self.compiled.is_in_use()
     }
 
-    /// Whether it is, and why not.
+    /// Whether there is machine code that leads to tables that are searched.
+    #[inline]
+    pub(crate) fn code_searches(&self) -> bool {
+        self.compiled.searches()
+    }
+
+    /// Whether there is machine code, and why not.
     pub(crate) fn code_state(&self) -> CodeState {
         self.compiled.state()
     }
 
-    /// How many packets the code of the first table decided about.
+    /// What machine code has to do with a table.
+    pub(crate) fn code_role(&self, table: u8) -> Role {
+        self.compiled.role(table)
+    }
+
+    /// How many packets code decided about.
     pub(crate) fn decided_by_code(&self) -> u64 {
         self.compiled.decided()
     }
 
-    /// Frames by which it is measured how long the code of the first table takes, if it is in use.
+    /// Frames by which it is measured how long code takes that tries the flows of the first table, if it is in use.
     pub(crate) fn code_samples(&self) -> Option<Vec<SampleFrame>> {
         self.compiled.samples(self.tables.first()?)
     }
@@ -123,38 +136,53 @@ impl Tables {
         self.compiled.find_all(frames)
     }
 
-    /// What the code of the first table is to be made of, if it is to be made.
+    /// What code is to be made of, if it is to be made.
     pub(crate) fn recipe(&self) -> Option<Recipe> {
         self.compiled.recipe()
     }
 
     /// Takes in what was made; what it replaces.
     pub(crate) fn install(&mut self, made: Made) -> Option<Made> {
-        let Tables { tables, compiled, .. } = self;
-        compiled.install(made, tables.first()?)
+        self.compiled.install(made, &self.tables)
     }
 
-    /// Whether the first table may be machine code.
+    /// Whether there may be machine code.
     pub(crate) fn allow_code(&mut self, is_allowed: bool) {
-        let Tables { tables, compiled, .. } = self;
-        if let Some(table) = tables.first() {
-            compiled.allow(is_allowed, table);
-        }
+        self.compiled.allow(is_allowed, &self.tables);
     }
 
-    /// What the code of the first table says of a frame, if it is in use.
+    /// Sees what groups need, after every change of theirs.
+    pub(crate) fn note_groups(&mut self, needs: Needs) {
+        self.compiled.see_groups(needs, &self.tables);
+    }
+
+    /// What the code says of a frame, if it is in use: see [`Compiled::find`].
     #[inline]
-    pub(crate) fn decide(&mut self, window: &mut [u8; WINDOW], length: usize, in_port: u32) -> Option<Target> {
-        self.compiled.decide(window, length, in_port)
+    pub(crate) fn find_by_code(
+        &self,
+        window: &mut [u8; WINDOW],
+        length: usize,
+        in_port: u32,
+        words: &mut Words,
+    ) -> Option<Found> {
+        self.compiled.find(window, length, in_port, words)
     }
 
-    /// Notes what has changed about a table: whether it is one of those in which many packets can be looked up at the same time, and its code.
+    /// Where that leads to.
+    #[inline]
+    pub(crate) fn target(&self, found: Found) -> Option<Target> {
+        self.compiled.target(found)
+    }
+
+    /// Counts a packet that code decided about.
+    #[inline]
+    pub(crate) fn count_by_code(&mut self) {
+        self.compiled.count();
+    }
+
+    /// Notes what has changed about a table: whether it is one of those in which many packets can be looked up at the same time, and the code.
     fn note_change(&mut self, number: u8) {
-        if number == 0
-            && let Some(table) = self.tables.first()
-        {
-            self.compiled.see(table);
-        }
+        self.compiled.see_table(number, &self.tables);
         if self.get(number).is_some_and(FlowTable::can_approach) {
             self.approached.insert(number);
         } else {
@@ -241,6 +269,8 @@ impl Tables {
                     flow.scheduled = old.scheduled;
                     depths.take(old.depth());
                     *old = flow;
+                    let needs = old.needs();
+                    table.note_needs(needs);
                 }
                 place
             }
@@ -257,12 +287,11 @@ impl Tables {
     /// Only the instructions change, and the counters if that is asked for; timeouts, cookie and flags stay.
     fn modify(&mut self, change: &FlowMod) {
         let meant = self.meant(change);
-        let changes_first = meant.iter().any(|(table, _)| *table == 0);
+        let changed: BTreeSet<u8> = meant.iter().map(|(table, _)| *table).collect();
         for (table, place) in meant {
             let Tables { tables, programs, depths, .. } = self;
-            let Some(flow) = tables.get_mut(usize::from(table)).and_then(|table| table.get_mut(place)) else {
-                continue;
-            };
+            let Some(table) = tables.get_mut(usize::from(table)) else { continue };
+            let Some(flow) = table.get_mut(place) else { continue };
             if (flow.cookie ^ change.cookie) & change.cookie_mask != 0 {
                 continue;
             }
@@ -272,10 +301,10 @@ impl Tables {
             if change.flags & flags::RESET_COUNTS != 0 {
                 flow.counted = Counted::default();
             }
+            let needs = flow.needs();
+            table.note_needs(needs);
         }
-        if changes_first {
-            self.note_change(0);
-        }
+        changed.into_iter().for_each(|table| self.note_change(table));
     }
 
     /// The flows that the match of a change means: the one with just that match and priority, or all that it covers.

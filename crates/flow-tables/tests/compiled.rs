@@ -1,4 +1,4 @@
-//! The first table as machine code, against the definition: the same frames leave by the same ports, for the same reasons none does, and everything
+//! Machine code against the definition: the same frames leave by the same ports, for the same reasons none does, and everything
 //! has counted the same, whatever frames look like and wherever they break off.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -7,57 +7,16 @@ mod pipelines;
 
 use std::cell::Cell;
 
-use pipelines::simple::{flows, frame};
-use pipelines::{Became, PORTS, by_definition, counted, out, set};
+use pipelines::simple::{flows, frame, pipelines as several};
+use pipelines::{Became, Buffer, PORTS, by_definition, counted, out, set};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Packet, Switch, Why};
+use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Packet, Role, Switch, Why};
 use weir_openflow::flow::{FlowCommand, FlowMod};
+use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::message::Config;
 use weir_openflow::port::number;
 use weir_openflow::{Action, Field, Instruction, Match, Oxm};
-
-/// A frame in a buffer that goes on behind its end, with what was there before.
-#[derive(Clone, Debug)]
-struct Buffer {
-    memory: Vec<u8>,
-    length: usize,
-}
-
-/// How much is behind the longest frame of these tests.
-const BUFFER: usize = 400;
-
-impl Buffer {
-    fn of(bytes: &[u8]) -> Buffer {
-        // What looks like more of the same, and like addresses that flows ask for.
-        let mut memory: Vec<u8> = (0..BUFFER).map(|at| [8, 0, 0x45, 10, 0, 0, 2, 17][at % 8]).collect();
-        memory[..bytes.len()].copy_from_slice(bytes);
-        Buffer { memory, length: bytes.len() }
-    }
-}
-
-impl Frame for Buffer {
-    fn bytes(&self) -> &[u8] {
-        &self.memory[..self.length]
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[..self.length]
-    }
-
-    fn window(&mut self) -> Option<&mut [u8; 128]> {
-        self.memory.first_chunk_mut()
-    }
-
-    fn has_room(&self, _: usize, _: usize) -> bool {
-        false
-    }
-
-    fn prepend(&mut self, _: usize) {}
-    fn trim_front(&mut self, _: usize) {}
-    fn lengthen(&mut self, _: usize) {}
-    fn replace(&mut self, _: &[u8]) {}
-}
 
 /// Makes the code that a switch wants.
 fn compile(switch: &mut Switch) {
@@ -71,11 +30,14 @@ fn compile(switch: &mut Switch) {
 /// Takes a frame by the fast path, where that goes.
 fn forward(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> Option<Became> {
     let (mut known, mut copies) = (Frames::new(1), Vec::new());
-    switch.approach([(bytes, port)].into_iter(), &mut known);
     let mut frame = Buffer::of(bytes);
-    let untouched = frame.memory[bytes.len()..].to_vec();
+    switch.begin(&mut known);
+    switch.look(&mut frame, port, &mut known);
+    switch.approach(&mut known);
     let became = switch.forward(0, &mut frame, &mut known, &mut copies, now);
-    assert_eq!(frame.memory[bytes.len()..], untouched, "something changed behind the frame");
+    if frame.bytes().len() == bytes.len() {
+        assert_eq!(frame.behind(), Buffer::of(bytes).behind(), "something changed behind the frame");
+    }
     if became.is_none() {
         assert_eq!(frame.bytes(), bytes, "it gave up, and changed something");
     }
@@ -86,9 +48,9 @@ fn forward(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> Option<Bec
 }
 
 /// Takes frames through a switch with code and through one that follows the definition; how many the code decided about.
-fn both_ways(flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Result<u64, TestCaseError> {
-    let [mut compiled, mut definition] = [0, 1].map(|_| pipelines::switch(flows));
-    compile(&mut compiled);
+fn both_ways(groups: Vec<GroupMod>, flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Result<u64, TestCaseError> {
+    let [mut compiled, mut definition] = [0, 1].map(|_| pipelines::switch_with(groups.clone(), flows));
+    pipelines::compile(&mut compiled);
     for ((port, bytes), now) in packets.iter().zip((0..).step_by(1_000_000)) {
         match forward(&mut compiled, *port, bytes, now) {
             Some(became) => prop_assert_eq!(became, by_definition(&mut definition, *port, bytes, now), "{:x?}", bytes),
@@ -104,6 +66,52 @@ fn both_ways(flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Result<u64, TestC
     Ok(compiled.decided_by_code())
 }
 
+/// Where a table with many flows is searched, flows change no code, unless they ask for something else or do something else.
+#[test]
+fn flows_of_searched_tables_are_no_code() {
+    let route = |n: u32, station: u128| add(1, to(n << 8, 0xffff_ff00), vec![set(Field::EthDst, station), out(3)]);
+    let mut switch = pipelines::switch(&(0..30).map(|n| route(n, n.into())).collect::<Vec<_>>());
+    compile(&mut switch);
+    let sent = |switch: &mut Switch, third: u8| {
+        let (before, mut frame) = (switch.decided_by_code(), udp(0));
+        frame[30..33].copy_from_slice(&[0, 0, third]);
+        let became = forward(switch, 1, &frame, 0).unwrap().map(|sent| sent[0].1[5]);
+        (became, switch.decided_by_code() - before)
+    };
+    assert_eq!((sent(&mut switch, 7), sent(&mut switch, 77)), ((Ok(7), 1), (Err(Why::Miss), 1)));
+    let lookups = |switch: &Switch| switch.tables.stats()[0].lookups;
+    assert_eq!(lookups(&switch), 2);
+    for n in 77..177 {
+        switch.flow_mod(&route(n, 9), 0).unwrap();
+        assert_eq!((switch.code_state(), sent(&mut switch, n as u8)), (CodeState::InUse, (Ok(9), 1)));
+    }
+    let gone = FlowMod { command: FlowCommand::DeleteStrict, ..route(77, 9) };
+    switch.flow_mod(&gone, 0).unwrap();
+    assert_eq!((switch.code_state(), sent(&mut switch, 77)), (CodeState::InUse, (Err(Why::Miss), 1)));
+    // It asks for something that was not looked at.
+    let asks = vec![Oxm::exact(Field::EthType, 0x0800), Oxm::exact(Field::IpDscp, 0)];
+    switch.flow_mod(&add(9, asks, vec![out(2)]), 0).unwrap();
+    assert_eq!((switch.code_state(), sent(&mut switch, 77)), (CodeState::Wanted, (Ok(1), 0)));
+    compile(&mut switch);
+    assert_eq!(sent(&mut switch, 77), (Ok(1), 1));
+    // And so does what a group does.
+    switch.flow_mod(&add(10, to(7 << 8, 0xffff_ff00), vec![Action::Group(13)]), 0).unwrap_err();
+    let bucket = Bucket {
+        weight: 0,
+        watch_port: number::ANY,
+        watch_group: group::ANY,
+        actions: vec![set(Field::UdpDst, 5), out(2)],
+    };
+    let add_group =
+        GroupMod { command: GroupCommand::Add, kind: GroupKind::Indirect, group: 13, buckets: vec![bucket] };
+    let mut fresh = pipelines::switch_with(Vec::new(), &(0..30).map(|n| route(n, n.into())).collect::<Vec<_>>());
+    compile(&mut fresh);
+    fresh.group_mod(&add_group, 0).unwrap();
+    assert_eq!(fresh.code_state(), CodeState::Wanted);
+    fresh.group_mod(&GroupMod { command: GroupCommand::Delete, ..add_group }, 0).unwrap();
+    assert_eq!(fresh.code_state(), CodeState::InUse);
+}
+
 /// Random tables of flows, and random frames, some of which break off.
 #[test]
 fn what_code_does_is_what_the_definition_does() {
@@ -116,7 +124,29 @@ fn what_code_does_is_what_the_definition_does() {
     let config = ProptestConfig { cases: 400, source_file: Some(file!()), ..ProptestConfig::default() };
     let outcome = TestRunner::new(config).run(&(flows(), packets), |(flows, packets)| {
         all.set(all.get() + packets.len() as u64);
-        by_code.set(by_code.get() + both_ways(&flows, &packets)?);
+        // Groups that choose by a hash make code look at everything.
+        by_code.set(by_code.get() + both_ways(Vec::new(), &flows, &packets)?);
+        Ok(())
+    });
+    outcome.unwrap();
+    // Else nothing was shown.
+    assert!(by_code.get() * 5 > all.get(), "{} of {}", by_code.get(), all.get());
+}
+
+/// Random tables that lead to each other, by flows of all kinds, to groups, and to a table with many flows.
+#[test]
+fn tables_that_lead_to_others_do_what_the_definition_does() {
+    let broken = (frame(), prop::option::weighted(0.1, 0_usize..90)).prop_map(|(mut frame, length)| {
+        frame.truncate(length.unwrap_or(usize::MAX).max(14));
+        frame
+    });
+    let packets = proptest::collection::vec((1..=PORTS, broken), 1..30);
+    let (all, by_code) = (Cell::new(0), Cell::new(0));
+    let config = ProptestConfig { cases: 200, source_file: Some(file!()), ..ProptestConfig::default() };
+    let outcome = TestRunner::new(config).run(&(several(), packets, any::<bool>()), |(flows, packets, has_groups)| {
+        all.set(all.get() + packets.len() as u64);
+        let groups = if has_groups { pipelines::groups() } else { Vec::new() };
+        by_code.set(by_code.get() + both_ways(groups, &flows, &packets)?);
         Ok(())
     });
     outcome.unwrap();
@@ -130,7 +160,7 @@ fn frames_that_break_off_anywhere_are_treated_by_definition() {
     let config = ProptestConfig { cases: 60, source_file: Some(file!()), ..ProptestConfig::default() };
     let outcome = TestRunner::new(config).run(&(flows(), frame()), |(flows, whole)| {
         let packets: Vec<(u32, Vec<u8>)> = (14..=whole.len()).map(|length| (1, whole[..length].to_vec())).collect();
-        both_ways(&flows, &packets).map(drop)
+        both_ways(Vec::new(), &flows, &packets).map(drop)
     });
     outcome.unwrap();
 }
@@ -179,7 +209,7 @@ fn ports_are_there_where_ip_has_them() {
         .iter()
         .flat_map(|packet| (packet.len() - 14..=packet.len()).map(|length| (1, packet[..length].to_vec())));
     let cut: Vec<(u32, Vec<u8>)> = cut.collect();
-    let by_code = both_ways(&flows, &cut).unwrap();
+    let by_code = both_ways(Vec::new(), &flows, &cut).unwrap();
     assert!(by_code * 4 > cut.len() as u64, "{by_code} of {}", cut.len());
 }
 
@@ -261,48 +291,72 @@ fn only_another_shape_takes_other_code() {
     assert_eq!((switch.code_state(), sent(&mut switch, 3)), (CodeState::Wanted, (Err(Why::SamePort), 0)));
 }
 
-/// Where code is not for a table, that is said, and packets go as before.
+/// What code has to do with tables is said, and why there is none.
 #[test]
-fn tables_that_are_not_for_code_say_why() {
+fn tables_say_what_code_does_for_them() {
     let flow = |n: u32, actions| add(1, to(n << 8, 0xffff_ff00), actions);
     let few = |count: u32| (0..count).map(|n| flow(n, vec![out(2)])).collect::<Vec<_>>();
-    let state = |flows: &[FlowMod]| pipelines::switch(flows).code_state();
-    assert_eq!(state(&[]), CodeState::No("it has no flows"));
-    assert_eq!((state(&few(24)), state(&few(25))), (CodeState::Wanted, CodeState::No("it has too many flows")));
-    let more = CodeState::No("a flow does more than to change addresses and TTL and to send");
+    let state = |flows: &[FlowMod]| {
+        let mut switch = pipelines::switch(flows);
+        if switch.code_state() == CodeState::Wanted {
+            compile(&mut switch);
+        }
+        (switch.code_state(), [0, 1, 2].map(|table| switch.code_role(table)))
+    };
+    let (tried, searched, beside) = (Role::Tried, Role::Searched, Role::Beside);
+    assert_eq!(state(&[]), (CodeState::No("it has no flows"), [beside; 3]));
+    assert_eq!(state(&few(24)), (CodeState::InUse, [tried, beside, beside]));
+    assert_eq!(state(&few(25)), (CodeState::InUse, [searched, beside, beside]));
+    // Flows that do more are tried all the same; what takes the interpreter needs no code.
     let others = [
-        vec![out(2), out(3)],
-        vec![Action::Group(1)],
-        vec![Action::PushVlan(0x8100), out(2)],
-        vec![Action::DecNwTtl, Action::DecNwTtl, out(2)],
-        vec![set(Field::EthDst, 1), set(Field::EthDst, 2), out(2)],
-        vec![out(number::CONTROLLER)],
-        vec![set(Field::Ipv4Dst, 9), out(2)],
+        (vec![out(2), out(3)], true),
+        (vec![Action::Group(1)], true),
+        (vec![Action::PushVlan(0x8100), out(2)], true),
+        (vec![Action::DecNwTtl, Action::DecNwTtl, out(2)], true),
+        (vec![set(Field::EthDst, 1), set(Field::EthDst, 2), out(2)], true),
+        (vec![set(Field::Ipv4Dst, 9), out(2)], true),
+        (vec![out(number::CONTROLLER)], false),
+        (vec![Action::PushMpls(0x8847), out(2)], false),
     ];
-    for actions in others {
-        assert_eq!(state(&[flow(1, actions.clone())]), more, "{actions:?}");
-        // For what no other flow matches, it is the usual way that takes it.
-        let with_miss = [add(0, vec![], actions), few(1).remove(0)];
-        assert_eq!(state(&with_miss), CodeState::Wanted);
-    }
-    for instruction in [Instruction::Meter(1), Instruction::GotoTable(1), Instruction::WriteActions(vec![out(2)])] {
-        let leads_on = matches!(instruction, Instruction::GotoTable(_));
-        let flow = |n| {
-            FlowMod::add(0, n, Match::default(), vec![Instruction::ApplyActions(vec![out(1)]), instruction.clone()])
+    for (actions, is_for_code) in others {
+        let wanted = match is_for_code {
+            true => (CodeState::InUse, [tried, beside, beside]),
+            false => (CodeState::No("its flows take the interpreter"), [tried, beside, beside]),
         };
-        assert_eq!(state(&[flow(1)]), more);
-        // What is for other tables is looked up there a batch at a time.
-        assert_eq!(state(&[flow(0)]), if leads_on { more.clone() } else { CodeState::Wanted });
+        assert_eq!(state(&[flow(1, actions.clone())]), wanted, "{actions:?}");
+        let with_miss = [add(0, vec![], actions), few(1).remove(0)];
+        assert_eq!(state(&with_miss).0, CodeState::InUse);
     }
+    // Tables that others lead to: by a flow that only leads on.
+    let leads = |from, to, behind: Vec<Instruction>| {
+        FlowMod::add(from, 1, Match::default(), [behind, vec![Instruction::GotoTable(to)]].concat())
+    };
+    let mark = Instruction::WriteMetadata { metadata: 1, mask: 3 };
+    let in_last = |count: u32| few(count).into_iter().map(|flow| FlowMod { table: 2, ..flow }).collect::<Vec<_>>();
+    let through = |behind: Vec<Instruction>, count| [vec![leads(0, 2, behind)], in_last(count)].concat();
+    assert_eq!(state(&through(vec![], 9)).1, [tried, beside, tried]);
+    assert_eq!(state(&through(vec![mark], 9)).1, [tried, beside, tried]);
+    assert_eq!(state(&through(vec![], 25)).1, [tried, beside, searched]);
+    let changes = Instruction::ApplyActions(vec![set(Field::EthDst, 1)]);
+    assert_eq!(state(&through(vec![changes], 9)).1, [tried, beside, beside]);
+    // On all ways together so many flows are tried.
+    let twice: Vec<FlowMod> = [vec![leads(1, 2, vec![])], in_last(24)].concat();
+    let both = |port: u32, next| {
+        let asked = matched(vec![Oxm::exact(Field::InPort, port.into())]);
+        FlowMod::add(0, 1, asked, vec![Instruction::GotoTable(next)])
+    };
+    assert_eq!(state(&[vec![both(1, 1), both(2, 2)], twice.clone()].concat()).1, [tried, tried, tried]);
+    let second = [vec![leads(0, 1, vec![])], few(24).into_iter().map(|flow| FlowMod { table: 1, ..flow }).collect()];
+    assert_eq!(state(&second.concat()).1, [tried, tried, beside]);
     // A flow more or less does not change it back and forth.
     let mut switch = pipelines::switch(&few(24));
     compile(&mut switch);
     let remove = |n| FlowMod { command: FlowCommand::DeleteStrict, ..flow(n, vec![]) };
     switch.flow_mod(&flow(24, vec![out(2)]), 0).unwrap();
-    assert_eq!(switch.code_state(), CodeState::No("it has too many flows"));
+    assert_eq!(switch.code_role(0), Role::Searched);
     for (n, wanted) in (16..25).rev().map(|n| (n, n == 16)) {
         switch.flow_mod(&remove(n), 0).unwrap();
-        assert_eq!(switch.code_state() == CodeState::Wanted, wanted, "{n} flows");
+        assert_eq!(switch.code_role(0) == Role::Tried, wanted, "{n} flows");
     }
     // Its cost is measured by a frame for each flow.
     let switch = {

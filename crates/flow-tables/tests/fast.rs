@@ -27,6 +27,8 @@ struct Met {
     dropped: u32,
     by_prefixes: u32,
     by_rules: u32,
+    /// Code decided about.
+    by_code: u64,
 }
 
 /// Takes whole batches through random pipelines with these ways out, by the fast path and by definition.
@@ -34,36 +36,43 @@ fn both_ways(ways: Vec<Action>, cases: u32) -> Met {
     let met = Cell::new(Met::default());
     let config = ProptestConfig { cases, source_file: Some(file!()), ..ProptestConfig::default() };
     let packets = proptest::collection::vec((1..=PORTS, frame()), 1..20);
-    let outcome = TestRunner::new(config).run(&(flows(ways), packets), |(flows, packets)| {
-        let (mut fast, mut definition) = (switch(&flows), switch(&flows));
-        let mut now_met = met.get();
-        for (_, table) in fast.tables.iter() {
-            now_met.by_prefixes += u32::from(matches!(table.search(), Search::Prefixes(..)));
-            now_met.by_rules += u32::from(matches!(table.search(), Search::Classifier(_)));
-        }
-        let mut known = approach(&fast, &packets);
-        for ((n, (port, bytes)), now) in packets.iter().enumerate().zip((0..).step_by(50_000_000)) {
-            now_met.packets += 1;
-            let Some(became) = forward(&mut fast, (n, &mut known), bytes, now) else {
-                // Both the same way from here on: they stay in step.
-                prop_assert_eq!(
-                    fast.judge(Packet::new(*port, bytes.clone()), now),
-                    definition.judge(Packet::new(*port, bytes.clone()), now)
-                );
-                continue;
-            };
-            now_met.fast += 1;
-            now_met.dropped += u32::from(became.is_err());
-            if let Ok([(_, first), others @ ..]) = became.as_deref() {
-                now_met.several += u32::from(!others.is_empty());
-                now_met.different += u32::from(others.iter().any(|(_, other)| other != first));
+    let outcome = TestRunner::new(config).run(
+        &(flows(ways), packets, prop::bool::weighted(0.15)),
+        |(flows, packets, by_code)| {
+            let (mut fast, mut definition) = (switch(&flows), switch(&flows));
+            if by_code {
+                compile(&mut fast);
             }
-            prop_assert_eq!(became, by_definition(&mut definition, *port, bytes, now));
-            prop_assert_eq!(counted(&fast, now), counted(&definition, now));
-        }
-        met.set(now_met);
-        Ok(())
-    });
+            let mut now_met = met.get();
+            for (_, table) in fast.tables.iter() {
+                now_met.by_prefixes += u32::from(matches!(table.search(), Search::Prefixes(..)));
+                now_met.by_rules += u32::from(matches!(table.search(), Search::Classifier(_)));
+            }
+            let mut known = approach(&fast, &packets);
+            for ((n, (port, bytes)), now) in packets.iter().enumerate().zip((0..).step_by(50_000_000)) {
+                now_met.packets += 1;
+                let Some(became) = forward(&mut fast, (n, &mut known), bytes, now) else {
+                    // Both the same way from here on: they stay in step.
+                    prop_assert_eq!(
+                        fast.judge(Packet::new(*port, bytes.clone()), now),
+                        definition.judge(Packet::new(*port, bytes.clone()), now)
+                    );
+                    continue;
+                };
+                now_met.fast += 1;
+                now_met.dropped += u32::from(became.is_err());
+                if let Ok([(_, first), others @ ..]) = became.as_deref() {
+                    now_met.several += u32::from(!others.is_empty());
+                    now_met.different += u32::from(others.iter().any(|(_, other)| other != first));
+                }
+                prop_assert_eq!(became, by_definition(&mut definition, *port, bytes, now));
+                prop_assert_eq!(counted(&fast, now), counted(&definition, now));
+            }
+            now_met.by_code += fast.decided_by_code();
+            met.set(now_met);
+            Ok(())
+        },
+    );
     outcome.unwrap();
     met.get()
 }
@@ -73,7 +82,7 @@ fn the_fast_path_does_what_the_definition_does() {
     let met = both_ways(ways_out(), 1400);
     // Else nothing was shown. What is met by chance is met about twice as often as is asked.
     assert!(met.fast > met.packets / 4 && met.several > 400 && met.different > 100 && met.dropped > 400, "{met:?}");
-    assert!(met.by_prefixes > 60 && met.by_rules > 80, "{met:?}");
+    assert!(met.by_prefixes > 60 && met.by_rules > 80 && met.by_code > 100, "{met:?}");
 }
 
 #[test]

@@ -123,8 +123,7 @@ config! {
         pub tls: Option<SwitchTls> = optional, live;
         /// What becomes of packets while no controller is connected.
         pub fail: Fail = default(Fail::Secure), live;
-        /// The first table may become machine code, while it has few flows that do what most flows do: the manual says when. Everything becomes of packets that
-        /// would without.
+        /// Machine code may be made of what flows ask of packets, and of small tables: the manual says when. Everything becomes of packets that would without.
         pub compile: bool = default(true), live;
         /// How many flow tables it has.
         pub tables: u8 = default(16), rebuild, range(1..=254);

@@ -43,7 +43,7 @@ pub(crate) struct Live {
     pub(crate) fail_mode: FailMode,
     /// It connects to controllers by itself.
     pub(crate) has_targets: bool,
-    /// Its first table may be machine code.
+    /// There may be machine code of its tables.
     pub(crate) compiles: bool,
     /// What it proves itself by to controllers.
     pub(crate) credentials: Option<Arc<Credentials>>,

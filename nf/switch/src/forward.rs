@@ -180,9 +180,10 @@ impl Forward {
         // Without a controller it may be a bridge, which looks into no table.
         let uses_tables = !core.agent.is_standalone();
         if uses_tables {
-            let bytes = |slot| batch.get(slot).map_or(&[][..], weir_packet::Packet::bytes);
-            let packets = batch.slots().map(|slot| (bytes(slot), ports.number(batch, slot)));
-            core.agent.switch.approach(packets, frames);
+            let switch = &core.agent.switch;
+            switch.begin(frames);
+            batch.each(|slot, packet, lanes| switch.look(&mut InPlace(packet), ports.number(lanes, slot), frames));
+            switch.approach(frames);
         }
         let mut told = false;
         for (nth, slot) in batch.slots().enumerate() {
@@ -210,8 +211,8 @@ impl Ports {
 
     /// The number of the port that a packet came in by.
     #[inline]
-    fn number(&self, batch: &Batch, slot: Slot) -> u32 {
-        self.numbers.get(usize::from(batch.lanes.port[slot])).copied().unwrap_or(0)
+    fn number(&self, lanes: &Lanes, slot: Slot) -> u32 {
+        self.numbers.get(usize::from(lanes.port[slot])).copied().unwrap_or(0)
     }
 
     /// Takes the `nth` packet of a batch by the fast path, if that goes.
@@ -246,7 +247,7 @@ impl Ports {
     #[cold]
     #[inline(never)]
     fn interpret(&self, core: &mut Core, batch: &mut Batch, slot: Slot, out: &mut Out<'_>) -> bool {
-        let in_port = self.number(batch, slot);
+        let in_port = self.number(&batch.lanes, slot);
         let Some(packet) = batch.get(slot) else { return false };
         if packet.len() < 14 {
             out.answer(slot, Exit::Short);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use weir_flow_tables::SampleFrame;
 use weir_flow_tables::flow::Flow;
 use weir_flow_tables::table::{FlowTable, Place};
+use weir_flow_tables::{CodeState, Role, SampleFrame};
 use weir_openflow::meter::{Band, BandKind};
 use weir_openflow::port::number;
 use weir_openflow::{group, meter};
@@ -210,12 +210,9 @@ fn tables(core: &Core) -> Vec<(u32, Value)> {
     let switch = &core.agent.switch;
     let row = |(number, table): (u8, &FlowTable)| {
         let is_first = number == 0;
-        let (code, by_code) = if is_first {
-            (switch.code_state().to_string(), switch.decided_by_code())
-        } else {
-            ("no: only the first table is".to_owned(), 0)
-        };
+        let by_code = if is_first { switch.decided_by_code() } else { 0 };
         let samples = if is_first { switch.code_samples() } else { None };
+        let code = code(switch, number);
         let lookup_ns = match samples {
             Some(frames) => code_ns(switch, &frames),
             None => lookup_ns(table),
@@ -228,7 +225,16 @@ fn tables(core: &Core) -> Vec<(u32, Value)> {
     used.map(row).collect()
 }
 
-/// How long the code of the first table takes for a frame: nanoseconds, the least of a few rounds over one for each flow. It finds the flow and changes the frame.
+/// What machine code has to do with a table, and why nothing.
+fn code(switch: &weir_flow_tables::Switch, table: u8) -> String {
+    match (switch.code_state(), switch.code_role(table)) {
+        (CodeState::InUse, Role::Searched) => "in use, and the table is searched".to_owned(),
+        (CodeState::InUse, Role::Beside) => "no: no flow that code tries leads here and does nothing else".to_owned(),
+        (state, _) => state.to_string(),
+    }
+}
+
+/// How long code that tries the flows of the first table takes for a frame: nanoseconds, the least of a few rounds over one for each flow. It finds the flow and changes the frame.
 #[allow(clippy::disallowed_methods, reason = "the clock is what is measured by; nothing depends on what it says")]
 fn code_ns(switch: &weir_flow_tables::Switch, frames: &[SampleFrame]) -> Option<u64> {
     const ROUNDS: usize = 3;

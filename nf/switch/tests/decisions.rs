@@ -276,12 +276,12 @@ fn the_first_table_becomes_code_while_packets_go() {
     let (state, before) = code(&rig);
     assert_eq!(state, "in use");
     assert_eq!(rig.pass(0, &frames), first);
-    assert_eq!(code(&rig), ("in use".to_owned(), before + 2));
+    assert_eq!(code(&rig), ("in use".to_owned(), before + 3));
     rig.reload(keys(false));
-    assert_eq!(code(&rig), ("no: it is switched off".to_owned(), before + 2));
+    assert_eq!(code(&rig), ("no: it is switched off".to_owned(), before + 3));
     assert_eq!(rig.pass(0, &frames), first);
     rig.reload(keys(true));
     assert_eq!(rig.pass(0, &frames), first);
-    assert_eq!(code(&rig), ("in use".to_owned(), before + 4));
+    assert_eq!(code(&rig), ("in use".to_owned(), before + 6));
     rig.finish();
 }

@@ -1,6 +1,6 @@
 //! Frames for the flows of a table, by which it is measured how long its code takes.
 
-use weir_codegen::{Code, WINDOW};
+use weir_codegen::{Code, RESULTS, WINDOW};
 use weir_openflow::Field;
 use weir_openflow::oxm::VLAN_PRESENT;
 
@@ -22,8 +22,9 @@ pub(super) fn frames(table: &FlowTable) -> Vec<SampleFrame> {
 
 /// How many of them code finds a flow for.
 pub(super) fn find_all(code: &Code, frames: &mut [SampleFrame]) -> usize {
+    let mut results = [0; RESULTS];
     let found = frames.iter_mut().filter_map(|SampleFrame { window, length, in_port }| {
-        let answer = code.run(window, [*length as u64, u64::from(*in_port)]);
+        let answer = code.run(window, [*length as u64, u64::from(*in_port)], &mut results);
         (answer != super::USUAL).then_some(())
     });
     found.count()

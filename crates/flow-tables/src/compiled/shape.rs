@@ -1,20 +1,29 @@
-//! What code is made for: what the flows of a table ask, and what they do, without the values that change often.
+//! What code is made for: what the flows of small tables ask, what they do, and what has to be known of packets for everything else; without the
+//! values that change often.
 
-use crate::depth::Depth;
-use crate::fast::program::{End, Op, Program};
+use crate::fast::program::{Edit, End, Program};
 use crate::flow::Flow;
-use crate::index::{Term, terms};
+use crate::index::{Slot, Term, terms};
+use crate::needs::Needs;
 use crate::table::FlowTable;
+use crate::words::METADATA;
 
-use super::{TOO_MANY, Target};
+use super::{MOST_MET, Met, Target, Then};
 
-const DOES_MORE: &str = "a flow does more than to change addresses and TTL and to send";
-
-/// What a table looks into, and how far; its flows in their order.
+/// What code looks into, and how far; the first table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    pub(super) depth: Depth,
-    pub(super) flows: Vec<FlowShape>,
+    pub(super) needs: Needs,
+    pub(super) root: Node,
+}
+
+/// A table, on one of the ways that lead to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Node {
+    /// Its flows in their order, which code tries.
+    Flows(Vec<FlowShape>),
+    /// It has this number, and is searched by who runs the code.
+    Search(u8),
 }
 
 /// What a flow asks and does.
@@ -22,8 +31,7 @@ pub(super) struct Shape {
 pub(super) struct FlowShape {
     /// For each of these there is a word of data.
     pub(super) asks: Vec<Ask>,
-    /// Nothing if packets that meet it go the usual way.
-    pub(super) does: Option<Does>,
+    pub(super) does: Does,
 }
 
 /// What is asked of a word of a packet.
@@ -35,9 +43,22 @@ pub(super) struct Ask {
     pub(super) fixed: u32,
 }
 
+/// What becomes of packets that meet a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Does {
+    /// They go the usual way from the beginning.
+    Usual,
+    /// Code changes them, and they leave.
+    Changes(Changes),
+    /// They go the usual way from this flow on.
+    Meets,
+    /// They go on in another table, with these bits of metadata, of which there are two words of data.
+    Leads(u64, Box<Node>),
+}
+
 /// How a frame is changed. For each address there are two words of data, the first with 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Does {
+pub(super) struct Changes {
     pub(super) sets_destination: bool,
     pub(super) sets_source: bool,
     pub(super) decrements_ttl: bool,
@@ -53,37 +74,77 @@ pub(super) const fn kind_bits(word: usize) -> u32 {
     }
 }
 
-/// A table as code sees it.
-pub(super) struct Described {
-    pub(super) shape: Shape,
+impl Node {
+    /// How many words of data it has.
+    pub(super) fn words(&self) -> usize {
+        match self {
+            Node::Flows(flows) => flows.iter().map(FlowShape::words).sum(),
+            Node::Search(_) => 0,
+        }
+    }
+
+    /// How many answers it has.
+    pub(super) fn answers(&self) -> usize {
+        match self {
+            Node::Flows(flows) => flows.iter().map(FlowShape::answers).sum(),
+            Node::Search(_) => 1,
+        }
+    }
+}
+
+impl FlowShape {
+    /// How many words of data it has, with those of tables that it leads to.
+    pub(super) fn words(&self) -> usize {
+        let behind = match &self.does {
+            Does::Usual | Does::Meets => 0,
+            Does::Changes(changes) => 2 * (usize::from(changes.sets_destination) + usize::from(changes.sets_source)),
+            Does::Leads(_, to) => 2 + to.words(),
+        };
+        self.asks.len() + behind
+    }
+
+    /// How many answers it has.
+    pub(super) fn answers(&self) -> usize {
+        match &self.does {
+            Does::Usual => 0,
+            Does::Meets | Does::Changes(_) => 1,
+            Does::Leads(_, to) => to.answers(),
+        }
+    }
+}
+
+/// The tables that code is for: those that the first one leads to.
+pub(super) struct Describing<'t> {
+    /// By number.
+    pub(super) tables: &'t [FlowTable],
+    /// Whether a table has more flows than are tried one after the other.
+    pub(super) has_many: &'t [bool],
+    /// How many more flows may be tried, in all.
+    pub(super) left: usize,
     pub(super) data: Vec<u32>,
     pub(super) targets: Vec<Target>,
+    /// Tables that code tries the flows of, and those that are searched.
+    pub(super) tried: Vec<u8>,
+    pub(super) searched: Vec<u8>,
 }
 
-/// What a table is like; why there is no code for it, if there is none.
-pub(super) fn describe(table: &FlowTable, most: usize) -> Result<Described, &'static str> {
-    if table.is_empty() {
-        return Err("it has no flows");
+impl Describing<'_> {
+    /// A table, on the way by these flows. Data and targets are in the order in which code is written.
+    pub(super) fn node(&mut self, number: u8, met: &[Met]) -> Node {
+        let table = self.tables.get(usize::from(number));
+        let has_many = self.has_many.get(usize::from(number)).copied().unwrap_or(true);
+        let Some(table) = table.filter(|table| !has_many && table.len() <= self.left && met.len() < MOST_MET) else {
+            self.searched.push(number);
+            self.targets.push(Target::new(met, Then::Search(number)));
+            return Node::Search(number);
+        };
+        self.tried.push(number);
+        self.left -= table.len();
+        Node::Flows(table.in_order().map(|(slot, flow)| self.flow(flow, &[met, &[(number, slot)]].concat())).collect())
     }
-    if table.len() > most {
-        return Err(TOO_MANY);
-    }
-    let shape = Shape { depth: Depth::Port, flows: Vec::new() };
-    let mut described = Described { shape, data: Vec::new(), targets: Vec::new() };
-    for (slot, flow) in table.in_order() {
-        described.add(slot, flow)?;
-    }
-    Ok(described)
-}
 
-impl Described {
-    fn add(&mut self, slot: u32, flow: &Flow) -> Result<(), &'static str> {
-        let changes = flow.program.as_ref().and_then(|program| Changes::of(program));
-        // What goes on to other tables is better looked up there a batch at a time.
-        let leads_on = flow.program.as_ref().is_some_and(|program| program.next.is_some());
-        if changes.is_none() && (leads_on || !flow.is_miss()) {
-            return Err(DOES_MORE);
-        }
+    /// A flow, the last one that was met.
+    fn flow(&mut self, flow: &Flow, met: &[(u8, Slot)]) -> FlowShape {
         let asked = terms(&flow.key);
         let asks = asked.iter().map(|Term { word, mask, value }| {
             let word = usize::from(*word);
@@ -91,54 +152,38 @@ impl Described {
         });
         let asks: Vec<Ask> = asks.collect();
         self.data.extend(asked.iter().zip(&asks).map(|(term, ask)| term.value & !ask.fixed));
-        if let Some(Changes { destination, source, .. }) = &changes {
-            self.data.extend([destination, source].into_iter().flatten().flatten());
-        }
-        self.shape.depth = self.shape.depth.max(flow.depth());
-        self.targets.push((slot, changes.as_ref().map_or(End::Nowhere, |changes| changes.end)));
-        self.shape.flows.push(FlowShape { asks, does: changes.map(|changes| changes.does()) });
-        Ok(())
-    }
-}
-
-/// What a flow does, if code is made for it.
-#[derive(Debug, Default)]
-struct Changes {
-    destination: Option<[u32; 2]>,
-    source: Option<[u32; 2]>,
-    decrements_ttl: bool,
-    end: End,
-}
-
-impl Changes {
-    /// One list that is carried out at once, with each change once and one way out that is no group.
-    fn of(program: &Program) -> Option<Changes> {
-        let Program { meter: None, applied, clears: _, written: None, metadata: _, next: None } = program else {
-            return None;
+        let does = match flow.program.as_deref() {
+            None => Does::Usual,
+            Some(program) => self.program(program, met),
         };
-        if !applied.more.is_empty() || matches!(applied.first.end, End::Group(_)) {
-            return None;
-        }
-        let mut changes = Changes { end: applied.first.end, ..Changes::default() };
-        for op in &applied.first.ops {
-            let is_new = match *op {
-                Op::EthDst(address) => changes.destination.replace(words(address)).is_none(),
-                Op::EthSrc(address) => changes.source.replace(words(address)).is_none(),
-                Op::DecrementTtl => !std::mem::replace(&mut changes.decrements_ttl, true),
-                _ => false,
-            };
-            if !is_new {
-                return None;
-            }
-        }
-        Some(changes)
+        FlowShape { asks, does }
     }
 
-    fn does(&self) -> Does {
-        Does {
-            sets_destination: self.destination.is_some(),
-            sets_source: self.source.is_some(),
-            decrements_ttl: self.decrements_ttl,
+    fn program(&mut self, program: &Program, met: &[Met]) -> Does {
+        if let Some(next) = program.next
+            && program.only_leads()
+        {
+            let (value, mask) = program.metadata.unwrap_or_default();
+            self.data
+                .extend([value & mask, value & mask].iter().zip([32, 0]).map(|(value, low)| (value >> low) as u32));
+            return Does::Leads(mask, Box::new(self.node(next, met)));
+        }
+        match program.plain {
+            Some((Edit { destination, source, decrements_ttl, pops_vlan: false }, end))
+                if !matches!(end, End::Group(_)) =>
+            {
+                self.data.extend([destination, source].into_iter().flatten().flat_map(words));
+                self.targets.push(Target::new(met, Then::Leave(end)));
+                Does::Changes(Changes {
+                    sets_destination: destination.is_some(),
+                    sets_source: source.is_some(),
+                    decrements_ttl,
+                })
+            }
+            _ => {
+                self.targets.push(Target::new(met, Then::Go));
+                Does::Meets
+            }
         }
     }
 }
@@ -148,3 +193,6 @@ fn words(address: [u8; 6]) -> [u32; 2] {
     let [a, b, c, d, e, f] = address;
     [u32::from_be_bytes([0, 0, a, b]), u32::from_be_bytes([c, d, e, f])]
 }
+
+/// The words of metadata, with how far their bits lie from the end.
+pub(super) const METADATA_WORDS: [(usize, u32); 2] = [(METADATA, 32), (METADATA + 1, 0)];

@@ -1,4 +1,4 @@
-//! Writes the program of a table: what it looks into, what its flows ask, what they change.
+//! Writes a program: what it looks into, what the flows of tables ask, what they change, and what it hands on.
 //!
 //! The program follows the parser (`parse.rs`) frame by frame: for each kind of frame it knows which fields there are, so that only flows which that
 //! kind can meet are tried there, and only bits are compared that are not known already. What is not as most frames are (cut off, more than
@@ -8,8 +8,8 @@ use weir_codegen::{Builder, Fault, Label, Program, Test, Value};
 use weir_openflow::Field;
 use weir_openflow::oxm::VLAN_PRESENT;
 
-use super::USUAL;
-use super::shape::{Ask, Does, FlowShape, Shape, kind_bits};
+use super::shape::{Ask, Changes, Does, FlowShape, METADATA_WORDS, Node, Shape, kind_bits};
+use super::{Found, NO_TABLE, USUAL, Version};
 use crate::depth::Depth;
 use crate::parse::{MPLS_TYPES, VLAN_TYPES};
 use crate::words::{WORDS, location, presence};
@@ -21,15 +21,15 @@ const IN_PORT: usize = 1;
 /// So many tags are looked behind.
 const MOST_TAGS: usize = 2;
 
-/// The program of a table.
+/// The program of some tables.
 pub(super) fn write(shape: &Shape) -> Result<Program, Fault> {
     let mut builder = Builder::new();
     let usual = builder.answer(USUAL);
     // No frame may meet some flows; they have data all the same.
-    builder.have_data(shape.flows.iter().map(FlowShape::words).sum());
+    builder.have_data(shape.root.words());
     let mut writer = Writer { shape, builder, usual };
     let known = Known::of_port(&mut writer.builder);
-    let frame = if shape.depth == Depth::Port { writer.flows(&known, None) } else { writer.ethernet(&known, 0) };
+    let frame = if shape.needs.depth == Depth::Port { writer.tables(&known) } else { writer.ethernet(&known, 0) };
     let entry = writer.if_long(14, frame);
     writer.builder.finish(entry)
 }
@@ -47,12 +47,18 @@ struct Word {
 
 /// What is known of a packet. Fields that it does not have are zeroes, as are the bits that say that it has them.
 #[derive(Clone)]
-struct Known([Word; WORDS]);
+struct Known {
+    words: [Word; WORDS],
+    tags: u8,
+    /// Where IP begins, if it is of IP and was looked into so far.
+    ip: Option<Ip>,
+}
 
 impl Known {
     /// Of every packet: where it came in.
     fn of_port(builder: &mut Builder) -> Known {
-        let mut known = Known([Word { known: u32::MAX, value: 0, given: None }; WORDS]);
+        let words = [Word { known: u32::MAX, value: 0, given: None }; WORDS];
+        let mut known = Known { words, tags: 0, ip: None };
         let port = builder.input(IN_PORT);
         for field in [Field::InPort, Field::InPhyPort] {
             known.set(builder, field, &[port]);
@@ -66,14 +72,26 @@ impl Known {
     /// It has a field.
     fn has(&mut self, field: Field) {
         let (word, bit) = presence(field);
-        self.0[word].value |= bit;
+        self.words[word].value |= bit;
+    }
+
+    /// Whether it has a field, for sure.
+    fn has_field(&self, field: Field) -> bool {
+        let (word, bit) = presence(field);
+        self.words[word].value & bit != 0
+    }
+
+    /// What is answered of it, if this table is to be searched.
+    fn answer(&self, target: usize, search: u8) -> u32 {
+        let version = self.ip.map_or(Version::None, |ip| if ip.is_v6 { Version::Six } else { Version::Four });
+        Found { target: target as u8, search, tags: self.tags, ip: version }.answer()
     }
 
     /// It has a field that is this number.
     fn is(&mut self, field: Field, number: u32) {
         self.has(field);
         let location = location(field);
-        let Word { known, value, .. } = &mut self.0[location.word];
+        let Word { known, value, .. } = &mut self.words[location.word];
         let bits = (field.ones() as u32) << location.shift;
         (*known, *value) = (*known | bits, *value & !bits | number << location.shift & bits);
     }
@@ -89,7 +107,7 @@ impl Known {
             let mask = builder.constant(ones.into());
             let masked = builder.and(*value, mask);
             let shifted = builder.left(masked, location.shift);
-            let word = &mut self.0[number];
+            let word = &mut self.words[number];
             word.given = Some(match word.given {
                 Some(given) => builder.or(given, shifted),
                 None => shifted,
@@ -111,15 +129,9 @@ struct Writer<'s> {
 type WriteKind<'s> = fn(&mut Writer<'s>, &Known, usize) -> Label;
 
 impl<'s> Writer<'s> {
-    /// Whether some flow asks for a field.
-    fn asks(&self, field: Field) -> bool {
-        let (word, bit) = presence(field);
-        let asks = self.shape.flows.iter().flat_map(|flow| &flow.asks);
-        asks.into_iter().any(|ask| ask.word == word && ask.mask & bit != 0)
-    }
-
+    /// Whether somebody asks for one of these fields.
     fn asks_any(&self, fields: &[Field]) -> bool {
-        fields.iter().any(|field| self.asks(*field))
+        fields.iter().any(|field| self.shape.needs.has(*field))
     }
 
     /// Goes on if a value is this number, and elsewhere if not.
@@ -175,6 +187,7 @@ impl<'s> Writer<'s> {
         }
         let tagged = if tags < MOST_TAGS {
             let mut tagged = untagged.clone();
+            tagged.tags += 1;
             if tags == 0 {
                 let tag = self.builder.bytes(at + 2, 2);
                 let (vid, present) = (self.bits(tag, 0, 0x0fff), self.builder.constant(VLAN_PRESENT as u64));
@@ -195,8 +208,8 @@ impl<'s> Writer<'s> {
     fn typed(&mut self, known: &Known, at: usize, kind: Value, tagged: Label) -> Label {
         let mut other = known.clone();
         other.set(&mut self.builder, Field::EthType, &[kind]);
-        let mut label = self.flows(&other, None);
-        if self.shape.depth >= Depth::Network {
+        let mut label = self.tables(&other);
+        if self.shape.needs.depth >= Depth::Network {
             let mut kinds: Vec<(u16, WriteKind<'s>)> = Vec::new();
             if self.asks_any(&[Field::MplsLabel, Field::MplsTc, Field::MplsBos]) {
                 kinds.extend(MPLS_TYPES.map(|kind| (kind, Self::mpls as WriteKind<'s>)));
@@ -213,7 +226,7 @@ impl<'s> Writer<'s> {
             label = self.if_is(kind, number.into(), tagged, label);
         }
         // What most frames are is tried first.
-        if self.shape.depth >= Depth::Network {
+        if self.shape.needs.depth >= Depth::Network {
             label = self.of_kind(known, at, kind, (0x0800, Self::ipv4), label);
         }
         label
@@ -240,8 +253,8 @@ impl<'s> Writer<'s> {
             let value = self.bits(entry, from, field.ones() as u64);
             known.set(&mut self.builder, field, &[value]);
         }
-        let flows = self.flows(&known, None);
-        self.if_long(at + 4, flows)
+        let tables = self.tables(&known);
+        self.if_long(at + 4, tables)
     }
 
     fn arp(&mut self, known: &Known, at: usize) -> Label {
@@ -255,7 +268,7 @@ impl<'s> Writer<'s> {
             let address = self.words(at + place, 1);
             known.set(&mut self.builder, field, &address);
         }
-        let mut label = self.flows(&known, None);
+        let mut label = self.tables(&known);
         // Ethernet and IPv4 (RFC 826).
         let (first, lengths) = (self.builder.bytes(at, 4), self.builder.bytes(at + 4, 2));
         label = self.only_if_is(lengths, 0x0604, label);
@@ -279,8 +292,8 @@ impl<'s> Writer<'s> {
             known.set(&mut self.builder, field, &address);
         }
         let protocol = self.builder.bytes(at + 9, 1);
-        let ip = Ip { at, is_v6: false };
-        let carried = self.carried(&known, protocol, ip, at + 20, |writer, label| {
+        known.ip = Some(Ip { at, is_v6: false });
+        let carried = self.carried(&known, protocol, at + 20, |writer, label| {
             // Of a fragment only the first has ports. A total length of less is not believed, or cuts them off.
             let (fragment, total) = (writer.builder.bytes(at + 6, 2), writer.builder.bytes(at + 2, 2));
             let offset = writer.bits(fragment, 0, 0x1fff);
@@ -304,13 +317,14 @@ impl<'s> Writer<'s> {
         }
         known.is(Field::Ipv6Exthdr, 0);
         let next = self.builder.bytes(at + 6, 1);
-        let mut label = self.carried(&known, next, Ip { at, is_v6: true }, at + 40, |writer, label| {
+        known.ip = Some(Ip { at, is_v6: true });
+        let mut label = self.carried(&known, next, at + 40, |writer, label| {
             // No length is that of a jumbogram, or unknown; less cuts ports off.
             let length = writer.builder.bytes(at + 4, 2);
             writer.only_at_least(length, 4, label)
         });
         let behind = [Field::IpProto, Field::Ipv6Exthdr];
-        if self.asks_any(&behind) || self.shape.depth == Depth::Whole {
+        if self.asks_any(&behind) || self.shape.needs.depth == Depth::Whole {
             for header in [0, 43, 44, 50, 51, 59, 60] {
                 label = self.if_is(next, header, self.usual, label);
             }
@@ -325,18 +339,18 @@ impl<'s> Writer<'s> {
         &mut self,
         known: &Known,
         protocol: Value,
-        ip: Ip,
         at: usize,
         are_there: impl Fn(&mut Self, Label) -> Label,
     ) -> Label {
         use Field::{Icmpv4Code, Icmpv4Type, Icmpv6Code, Icmpv6Type, SctpDst, SctpSrc, TcpDst, TcpSrc, UdpDst, UdpSrc};
         let mut other = known.clone();
         other.set(&mut self.builder, Field::IpProto, &[protocol]);
-        let mut label = self.flows(&other, Some(ip));
+        let mut label = self.tables(&other);
+        let is_v6 = known.ip.is_some_and(|ip| ip.is_v6);
         let pairs = [
             (132, [SctpSrc, SctpDst], 2, true),
-            (1, [Icmpv4Type, Icmpv4Code], 1, !ip.is_v6),
-            (58, [Icmpv6Type, Icmpv6Code], 1, ip.is_v6),
+            (1, [Icmpv4Type, Icmpv4Code], 1, !is_v6),
+            (58, [Icmpv6Type, Icmpv6Code], 1, is_v6),
             (17, [UdpSrc, UdpDst], 2, true),
             (6, [TcpSrc, TcpDst], 2, true),
         ];
@@ -353,7 +367,7 @@ impl<'s> Writer<'s> {
                 let value = self.builder.bytes(at + place, count);
                 with.set(&mut self.builder, field, &[value]);
             }
-            let mut those = if asks_more { self.usual } else { self.flows(&with, Some(ip)) };
+            let mut those = if asks_more { self.usual } else { self.tables(&with) };
             those = are_there(self, those);
             those = self.if_long(at + 4, those);
             label = self.if_is(protocol, number.into(), those, label);
@@ -361,39 +375,49 @@ impl<'s> Writer<'s> {
         label
     }
 
-    /// Tries flows, one after the other.
-    fn flows(&mut self, known: &Known, ip: Option<Ip>) -> Label {
+    /// Takes packets of which this is known through the tables.
+    fn tables(&mut self, known: &Known) -> Label {
+        self.node(&self.shape.root, known, At::default())
+    }
+
+    /// Takes packets through a table.
+    fn node(&mut self, node: &'s Node, known: &Known, at: At) -> Label {
+        let flows = match node {
+            Node::Flows(flows) => flows,
+            Node::Search(table) => return self.hand_on(known, at, *table),
+        };
         let mut ends = Vec::new();
-        let mut data = 0;
-        for (number, flow) in (0..).zip(&self.shape.flows) {
-            ends.push((number, flow, data));
-            data += flow.words();
+        let mut next = at;
+        for flow in flows {
+            ends.push((flow, next));
+            next = next.behind(flow);
         }
         let mut label = self.usual;
-        for (number, flow, data) in ends.into_iter().rev() {
-            label = self.flow(known, ip, (number, flow, data), label);
+        for (flow, at) in ends.into_iter().rev() {
+            label = self.flow(known, (flow, at), label);
         }
         label
     }
 
-    /// Tries a flow, whose data begin at `data`; where it is not met, it goes on elsewhere.
-    fn flow(
-        &mut self,
-        known: &Known,
-        ip: Option<Ip>,
-        (number, flow, data): (u32, &FlowShape, usize),
-        otherwise: Label,
-    ) -> Label {
-        if flow.asks.iter().any(|ask| ask.is_missed(&known.0)) {
+    /// Tries a flow; where it is not met, it goes on elsewhere.
+    fn flow(&mut self, known: &Known, (flow, at): (&'s FlowShape, At), otherwise: Label) -> Label {
+        if flow.asks.iter().any(|ask| ask.is_missed(&known.words)) {
             return otherwise;
         }
-        let met = match flow.does {
-            Some(does) => self.change(number, does, data + flow.asks.len(), ip),
-            None => self.usual,
+        let behind = At { data: at.data + flow.asks.len(), ..at };
+        let met = match &flow.does {
+            Does::Usual => self.usual,
+            Does::Changes(changes) => self.change(known, *changes, behind),
+            Does::Meets => self.hand_on(known, at, NO_TABLE),
+            Does::Leads(mask, to) => {
+                let mut led = known.clone();
+                self.write_metadata(&mut led, *mask, behind.data);
+                self.node(to, &led, At { data: behind.data + METADATA_WORDS.len(), ..at })
+            }
         };
         let mut differs: Option<Value> = None;
-        for (ask, data) in flow.asks.iter().zip(data..) {
-            let Some(bits) = self.difference(ask, &known.0, data) else { continue };
+        for (ask, data) in flow.asks.iter().zip(at.data..) {
+            let Some(bits) = self.difference(ask, &known.words, data) else { continue };
             differs = Some(match differs {
                 Some(before) => self.builder.or(before, bits),
                 None => bits,
@@ -403,6 +427,50 @@ impl<'s> Writer<'s> {
             Some(bits) => self.if_is(bits, 0, met, otherwise),
             None => met,
         }
+    }
+
+    /// Writes metadata, which the data begin with; they have no bits beside the mask.
+    fn write_metadata(&mut self, known: &mut Known, mask: u64, data: usize) {
+        for ((number, shift), data) in METADATA_WORDS.into_iter().zip(data..) {
+            let mask = (mask >> shift) as u32;
+            if mask == 0 {
+                continue;
+            }
+            let (written, word) = (self.builder.data(data), &mut known.words[number]);
+            let kept = self.builder.constant(u64::from(!mask));
+            word.given = Some(match word.given {
+                Some(given) => {
+                    let given = self.builder.and(given, kept);
+                    self.builder.or(given, written)
+                }
+                None => written,
+            });
+            word.known &= !mask;
+            word.value &= word.known;
+        }
+    }
+
+    /// Ends with what others ask of the packet.
+    fn hand_on(&mut self, known: &Known, at: At, search: u8) -> Label {
+        let mut needed = [false; WORDS];
+        // Which fields there are. What stands in words of fields that there are not is of no account, but to the hash.
+        [0, 1].iter().for_each(|word| needed[*word] = true);
+        if self.shape.needs.hash {
+            needed[6..22].fill(true);
+        }
+        for field in self.shape.needs.fields().filter(|field| known.has_field(*field)) {
+            let location = location(field);
+            needed[location.word..location.word + location.words].fill(true);
+        }
+        let mut words = Vec::new();
+        for (number, word) in known.words.iter().enumerate().filter(|(number, _)| needed[*number]) {
+            let mut value = self.builder.constant(word.value.into());
+            if let Some(given) = word.given {
+                value = if word.value == 0 { given } else { self.builder.or(given, value) };
+            }
+            words.push((number, value));
+        }
+        self.builder.give_and_answer(&words, known.answer(at.target, search))
     }
 
     /// The bits in which a packet is not what is asked for; nothing if it always is.
@@ -423,17 +491,17 @@ impl<'s> Writer<'s> {
         Some(self.builder.and(bits, open))
     }
 
-    /// Changes a frame as a flow says, and answers its number. What it takes the addresses from begins at `data`.
-    fn change(&mut self, number: u32, does: Does, data: usize, ip: Option<Ip>) -> Label {
-        let (mut changes, mut data) = (Vec::new(), data);
+    /// Changes a frame as a flow says, and answers that it leaves.
+    fn change(&mut self, known: &Known, does: Changes, at: At) -> Label {
+        let (mut changes, mut data, answer) = (Vec::new(), at.data, known.answer(at.target, NO_TABLE));
         for at in [(0, does.sets_destination), (6, does.sets_source)].into_iter().filter(|(_, sets)| *sets) {
             let (at, _) = at;
             changes.push((at, 2, self.builder.data(data)));
             changes.push((at + 2, 4, self.builder.data(data + 1)));
             data += 2;
         }
-        let Some(ip) = ip.filter(|_| does.decrements_ttl) else {
-            return self.builder.change_and_answer(&changes, number);
+        let Some(ip) = known.ip.filter(|_| does.decrements_ttl) else {
+            return self.builder.change_and_answer(&changes, answer);
         };
         let ttl = self.builder.bytes(ip.ttl_at(), 1);
         let less = self.builder.constant(u64::MAX);
@@ -442,7 +510,7 @@ impl<'s> Writer<'s> {
         if !ip.is_v6 {
             changes.push((ip.at + 10, 2, self.checksum(ip.at)));
         }
-        let changed = self.builder.change_and_answer(&changes, number);
+        let changed = self.builder.change_and_answer(&changes, answer);
         // What ends here goes the usual way.
         self.only_at_least(ttl, 2, changed)
     }
@@ -473,11 +541,17 @@ impl Ip {
     }
 }
 
-impl FlowShape {
-    /// How many words of data it has.
-    fn words(&self) -> usize {
-        let addresses = self.does.map_or(0, |does| usize::from(does.sets_destination) + usize::from(does.sets_source));
-        self.asks.len() + 2 * addresses
+/// Where a flow's data and targets begin.
+#[derive(Clone, Copy, Default)]
+struct At {
+    data: usize,
+    target: usize,
+}
+
+impl At {
+    /// Those of the next flow.
+    fn behind(self, flow: &FlowShape) -> At {
+        At { data: self.data + flow.words(), target: self.target + flow.answers() }
     }
 }
 

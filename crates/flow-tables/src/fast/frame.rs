@@ -1,9 +1,9 @@
 //! A frame that is changed where it lies.
 
 use weir_codegen::WINDOW;
-use weir_wire::checksum;
 
-use super::program::Op;
+use super::program::{Edit, Op};
+use crate::compiled::{Found, Version};
 use crate::parse::{self, Layout};
 use crate::rewrite;
 use crate::tags::{self, FIRST_TYPE, LEAST};
@@ -89,6 +89,25 @@ impl At {
         At { ip: layout.ip.map(|ip| (ip.start, ip.is_v6)), tags: layout.tags }
     }
 
+    /// As code found it.
+    #[inline]
+    pub(super) fn found(found: Found) -> At {
+        let start = FIRST_TYPE + 2 + TAG * usize::from(found.tags);
+        let ip = match found.ip {
+            Version::None => None,
+            Version::Four => Some((start, false)),
+            Version::Six => Some((start, true)),
+        };
+        At { ip, tags: usize::from(found.tags) }
+    }
+
+    /// The TTL, or hop limit, of IP.
+    #[inline]
+    pub(super) fn ttl(&self, bytes: &[u8]) -> Option<u8> {
+        let (start, is_v6) = self.ip?;
+        bytes.get(start + if is_v6 { 7 } else { 8 }).copied()
+    }
+
     /// Whether headers that are cut off may be completed by what fills a frame up that loses its tag: where they begin so late. Other headers
     /// are whole in the shortest frame.
     #[inline]
@@ -100,18 +119,45 @@ impl At {
     /// Carries changes out.
     #[inline]
     pub(super) fn change(&mut self, frame: &mut impl Frame, ops: &[Op]) {
+        // Setting a field moves no other one, so that the frame is looked into once for all of them.
+        let mut seen = None;
         for op in ops {
             match *op {
                 Op::EthDst(address) => write(frame, 0, address),
                 Op::EthSrc(address) => write(frame, 6, address),
                 Op::DecrementTtl => self.decrement_ttl(frame.bytes_mut()),
-                Op::PushVlan(kind) => self.push_vlan(frame, kind),
-                Op::PopVlan => self.pop_vlan(frame),
+                Op::PushVlan(kind) => {
+                    self.push_vlan(frame, kind);
+                    seen = None;
+                }
+                Op::PopVlan => {
+                    self.pop_vlan(frame);
+                    seen = None;
+                }
                 Op::Set(field, value) => {
-                    let (fields, layout) = parse::parse(frame.bytes());
-                    rewrite::set_in(frame.bytes_mut(), &fields, &layout, field, value);
+                    let (fields, layout) = seen.get_or_insert_with(|| parse::parse(frame.bytes()));
+                    rewrite::set_in(frame.bytes_mut(), fields, layout, field, value);
                 }
             }
+        }
+    }
+
+    /// Carries a change out.
+    #[inline]
+    pub(super) fn edit(&mut self, frame: &mut impl Frame, edit: Edit) {
+        // Every frame has room for its addresses.
+        let Some(start) = frame.bytes_mut().first_chunk_mut::<12>() else { return };
+        if let Some(address) = edit.destination {
+            start[..6].copy_from_slice(&address);
+        }
+        if let Some(address) = edit.source {
+            start[6..].copy_from_slice(&address);
+        }
+        if edit.decrements_ttl {
+            self.decrement_ttl(frame.bytes_mut());
+        }
+        if edit.pops_vlan {
+            self.pop_vlan(frame);
         }
     }
 
@@ -126,11 +172,11 @@ impl At {
             Some((start, false)) => {
                 let header = bytes.get_mut(start..).and_then(<[u8]>::first_chunk_mut::<20>);
                 let Some(header) = header else { return };
-                // TTL and protocol are one word of the checksum (RFC 1624).
-                let before = u16::from_be_bytes([header[8], header[9]]);
-                let after = before.wrapping_sub(0x0100);
-                let sum = checksum::update(u16::from_be_bytes([header[10], header[11]]), before, after);
-                [header[8], header[9]] = after.to_be_bytes();
+                // TTL and protocol are one word m of the checksum, which becomes m - 0x100 where it is no less: ~m + m' is 0xfeff then, whatever m is
+                // (RFC 1624, equation 3).
+                header[8] = header[8].wrapping_sub(1);
+                let sum = u32::from(!u16::from_be_bytes([header[10], header[11]])) + 0xfeff;
+                let sum = !((sum >> 16) + (sum & 0xffff)) as u16;
                 [header[10], header[11]] = sum.to_be_bytes();
             }
             None => {}

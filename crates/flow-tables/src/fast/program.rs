@@ -9,6 +9,7 @@ use weir_openflow::{Action, Field, Instruction};
 
 use crate::action_set::ActionSet;
 use crate::depth::Depth;
+use crate::needs::Needs;
 
 /// The programs of flows. Flows that do the same have the same one: it is in the cache then, however many flows there are.
 #[derive(Clone, Debug, Default)]
@@ -78,6 +79,50 @@ pub(crate) enum Others {
 pub(crate) struct Leg {
     pub(crate) ops: Box<[Op]>,
     pub(crate) end: End,
+    /// The changes all at once; nothing if they are not such.
+    pub(crate) edit: Option<Edit>,
+}
+
+/// What most changes are, in place of their list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Edit {
+    pub(crate) destination: Option<[u8; 6]>,
+    pub(crate) source: Option<[u8; 6]>,
+    pub(crate) decrements_ttl: bool,
+    pub(crate) pops_vlan: bool,
+}
+
+impl Edit {
+    /// What these changes do; nothing if something else is among them, or the TTL or a tag is taken off twice. In which order they are makes no
+    /// difference.
+    fn of(ops: &[Op]) -> Option<Edit> {
+        let mut edit = Edit::default();
+        for op in ops {
+            let is_new = match *op {
+                // The last one counts.
+                Op::EthDst(address) => {
+                    edit.destination = Some(address);
+                    true
+                }
+                Op::EthSrc(address) => {
+                    edit.source = Some(address);
+                    true
+                }
+                Op::DecrementTtl => !std::mem::replace(&mut edit.decrements_ttl, true),
+                Op::PopVlan => !std::mem::replace(&mut edit.pops_vlan, true),
+                Op::Set(..) | Op::PushVlan(_) => false,
+            };
+            if !is_new {
+                return None;
+            }
+        }
+        Some(edit)
+    }
+
+    /// Whether it changes nothing.
+    pub(crate) fn is_nothing(&self) -> bool {
+        *self == Edit::default()
+    }
 }
 
 /// A list of actions: what leaves by one way out is a copy of what goes on to the next one.
@@ -102,14 +147,23 @@ pub(crate) struct Program {
     /// Value and mask.
     pub(crate) metadata: Option<(u64, u64)>,
     pub(crate) next: Option<u8>,
+    /// All of it, if that is no more than one [`Edit`] and one way out, where no flow before has written actions.
+    pub(crate) plain: Option<(Edit, End)>,
 }
 
 impl Program {
     /// What these instructions do; nothing if that takes the interpreter.
     fn of(instructions: &[Instruction]) -> Option<Program> {
-        let nothing = ActionList { first: Leg { ops: Box::default(), end: End::Nowhere }, more: Box::default() };
-        let mut program =
-            Program { meter: None, applied: nothing, clears: false, written: None, metadata: None, next: None };
+        let nothing = ActionList { first: Leg::new(Vec::new(), End::Nowhere), more: Box::default() };
+        let mut program = Program {
+            meter: None,
+            applied: nothing,
+            clears: false,
+            written: None,
+            metadata: None,
+            next: None,
+            plain: None,
+        };
         for instruction in instructions {
             match instruction {
                 Instruction::Meter(meter) => program.meter = Some(*meter),
@@ -123,7 +177,36 @@ impl Program {
                 Instruction::Experimenter { .. } => return None,
             }
         }
+        program.plain = program.plain();
         Some(program)
+    }
+
+    fn plain(&self) -> Option<(Edit, End)> {
+        if self.meter.is_some() || !self.applied.more.is_empty() || self.next.is_some() {
+            return None;
+        }
+        let first = &self.applied.first;
+        match &self.written {
+            None => Some((first.edit?, first.end)),
+            // What is written is carried out behind what is applied, which has not left yet.
+            Some(leg) if first.end == End::Nowhere => {
+                Some((Edit::of(&[&first.ops[..], &leg.ops[..]].concat())?, leg.end))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// What has to be known of packets to carry it out.
+    pub(crate) fn needs(&self) -> Needs {
+        let legs = self.applied.more.iter().chain([&self.applied.first]).chain(&self.written);
+        Needs::all(legs.map(Leg::needs))
+    }
+
+    /// Whether it only leads to another table; what it writes into metadata goes along.
+    pub(crate) fn only_leads(&self) -> bool {
+        let ActionList { first, more } = &self.applied;
+        let does_nothing = first.ops.is_empty() && first.end == End::Nowhere && more.is_empty();
+        self.next.is_some() && does_nothing && self.meter.is_none() && self.written.is_none()
     }
 
     /// How far it looks into frames.
@@ -147,13 +230,13 @@ impl ActionList {
                 // Ports have no queues.
                 Action::SetQueue(_) => {}
                 Action::Output { .. } | Action::Group(_) => {
-                    legs.push(Leg { ops: std::mem::take(&mut ops).into_boxed_slice(), end: End::of(action)? });
+                    legs.push(Leg::new(std::mem::take(&mut ops), End::of(action)?));
                 }
                 other => ops.push(Op::of(other)?),
             }
         }
         if !ops.is_empty() || legs.is_empty() {
-            legs.push(Leg { ops: ops.into_boxed_slice(), end: End::Nowhere });
+            legs.push(Leg::new(ops, End::Nowhere));
         }
         let more: Box<[Leg]> = legs.drain(1..).collect();
         (more.len() <= MOST_LEGS).then_some(ActionList { first: legs.pop()?, more })
@@ -161,6 +244,15 @@ impl ActionList {
 }
 
 impl Leg {
+    fn new(ops: Vec<Op>, end: End) -> Leg {
+        Leg { edit: Edit::of(&ops), ops: ops.into_boxed_slice(), end }
+    }
+
+    /// What has to be known of packets to carry it out.
+    pub(crate) fn needs(&self) -> Needs {
+        Needs::all(self.ops.iter().map(|op| op.needs()))
+    }
+
     /// How far it looks into frames.
     pub(crate) fn depth(&self) -> Depth {
         Depth::deepest(self.ops.iter().map(|op| op.depth()))
@@ -201,6 +293,15 @@ impl Op {
             Op::PushVlan(_) | Op::PopVlan => Depth::Ethernet,
             Op::DecrementTtl => Depth::Network,
             Op::Set(field, _) => Depth::of(field),
+        }
+    }
+
+    const fn needs(self) -> Needs {
+        match self {
+            Op::Set(field, _) => Needs::of(field),
+            // What is behind a new tag is asked when it is pushed.
+            Op::PushVlan(_) => Needs::of(Field::EthType),
+            other => Needs::of_depth(other.depth()),
         }
     }
 

@@ -6,6 +6,7 @@ use weir_openflow::oxm::VLAN_PRESENT;
 
 use super::going::LEVELS;
 use super::program::{ActionList, End, Leg, Op, Others};
+use crate::compiled::Target;
 use crate::fields::Fields;
 use crate::groups::{Chosen, GroupSlot};
 use crate::index::Slot;
@@ -105,6 +106,8 @@ pub(super) struct State {
 pub(super) struct Way<'a> {
     pub(super) steps: &'a mut Steps,
     fields: &'a mut Fields,
+    /// Where it is known to begin.
+    target: &'a Target,
     state: State,
     pub(super) in_port: u32,
     /// The most tags that any copy got...
@@ -131,12 +134,14 @@ impl<'a> Way<'a> {
         fields: &'a mut Fields,
         in_port: u32,
         (known, ttl, tags): (Option<(u8, Slot)>, Option<u8>, usize),
+        target: &'a Target,
     ) -> Way<'a> {
         steps.count = 0;
         let state = State { known, ttl, tags, pushed: 0, popped: 0 };
         Way {
             steps,
             fields,
+            target,
             state,
             in_port,
             pushed: 0,
@@ -153,9 +158,16 @@ impl<'a> Way<'a> {
     pub(super) fn find(&mut self, switch: &Switch) -> Result<(), NeedsInterpreter> {
         let mut written: Option<(u8, Slot, &Leg)> = None;
         let mut next = Some(0);
+        let (leading, mut last) = self.target.parts();
+        // What they write into metadata is among the fields already.
+        for (table, slot) in leading {
+            self.steps.push(Step::Flow { table: *table, slot: *slot })?;
+            next = switch.tables.get(*table).and_then(|table| table.in_slot(*slot)?.program.as_ref()?.next);
+        }
         while let Some(number) = next {
             let Some(table) = switch.tables.get(number) else { break };
-            let known = self.state.known.filter(|(known, _)| *known == number).map(|(_, slot)| slot);
+            let known = last.take().or(self.state.known);
+            let known = known.filter(|(known, _)| *known == number).map(|(_, slot)| slot);
             let Some((slot, flow)) = table.find(self.fields, known) else {
                 // The set of actions is not carried out then.
                 return self.steps.push(Step::Miss { table: number });

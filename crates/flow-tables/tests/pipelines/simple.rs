@@ -1,11 +1,11 @@
-//! Random tables that may be machine code, and frames of all kinds for them.
+//! Random tables that machine code tries or leads to, and frames of all kinds for them.
 
 use proptest::prelude::*;
 use weir_openflow::flow::FlowMod;
 use weir_openflow::port::number;
 use weir_openflow::{Action, Field, Instruction, Match, Oxm};
 
-use super::{PORTS, out, set};
+use super::{PORTS, TABLES, out, set};
 
 /// What flows ask: of one kind of packet, or of any.
 fn asked() -> impl Strategy<Value = Vec<Oxm>> {
@@ -140,6 +140,61 @@ pub fn flows() -> impl Strategy<Value = Vec<FlowMod>> {
     ];
     let miss = prop::option::of(miss.prop_map(|made| FlowMod::add(0, 0, Match::default(), made)));
     (proptest::collection::vec(flow(), 1..10), miss).prop_map(|(flows, miss)| flows.into_iter().chain(miss).collect())
+}
+
+/// What flows do in a table of several: what code does at once, what leads on, and what is carried out behind code.
+fn made_in(table: u8) -> impl Strategy<Value = Vec<Instruction>> {
+    let group = prop::sample::select(vec![1, 2, 5, 7, 12]).prop_map(Action::Group);
+    let change = prop::sample::select(vec![
+        set(Field::EthDst, 0x0202_0202_0209),
+        Action::DecNwTtl,
+        Action::PopVlan,
+        Action::PushVlan(0x8100),
+        set(Field::Ipv4Dst, 0x0a00_0001),
+        set(Field::UdpDst, 80),
+        Action::PushMpls(0x8847),
+    ]);
+    let changes = proptest::collection::vec(change, 0..3);
+    let by_group = (changes, group, any::<bool>()).prop_map(|(mut actions, group, is_written)| {
+        actions.push(group);
+        vec![if is_written { Instruction::WriteActions(actions) } else { Instruction::ApplyActions(actions) }]
+    });
+    let written = made().prop_map(|made| {
+        let written = made.into_iter().map(|instruction| match instruction {
+            Instruction::ApplyActions(actions) => Instruction::WriteActions(actions),
+            other => other,
+        });
+        written.collect()
+    });
+    let metadata = prop::option::of((0_u64..4, prop_oneof![Just(3_u64), Just(1 << 40 | 1)]));
+    let leads = (table + 1..=TABLES, metadata).prop_map(|(next, metadata)| {
+        let metadata = metadata.map(|(metadata, mask)| Instruction::WriteMetadata { metadata, mask });
+        let next = (next < TABLES).then_some(Instruction::GotoTable(next));
+        metadata.into_iter().chain(next).collect()
+    });
+    let both = (made(), table + 1..=TABLES).prop_map(|(mut made, next)| {
+        made.extend((next < TABLES).then_some(Instruction::GotoTable(next)));
+        made
+    });
+    prop_oneof![3 => made(), 5 => leads, 3 => by_group, 1 => written, 1 => both]
+}
+
+/// Flows of several tables, of which the last one may have many.
+pub fn pipelines() -> impl Strategy<Value = Vec<FlowMod>> {
+    let flow = (0..TABLES).prop_flat_map(|table| {
+        (0_u16..4, prop_oneof![1 => Just(vec![]), 3 => asked()], made_in(table))
+            .prop_map(move |(priority, fields, made)| FlowMod::add(table, priority, Match::new(fields).unwrap(), made))
+    });
+    let address = |n: u32| Oxm::exact(Field::Ipv4Dst, 0x0a00_0000 + u128::from(n));
+    let many = prop::option::of(proptest::collection::vec(made_in(TABLES - 1), 40)).prop_map(move |all| {
+        let all = all.into_iter().flatten().zip(0..);
+        let flows = all.map(move |(made, n)| {
+            let fields = vec![Oxm::exact(Field::EthType, 0x0800), address(n)];
+            FlowMod::add(TABLES - 1, 2, Match::new(fields).unwrap(), made)
+        });
+        flows.collect::<Vec<_>>()
+    });
+    (proptest::collection::vec(flow, 3..16), many).prop_map(|(flows, many)| [flows, many].concat())
 }
 
 /// An IPv4 packet: with options, of a length that is right or not, a fragment or none.

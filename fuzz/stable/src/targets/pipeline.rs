@@ -154,7 +154,9 @@ fn by_code(input: &[u8], compiled: &mut Switch, definition: &mut Switch) {
     }
     let mut frame = InBuffer([input, &[0x45; 128]].concat(), input.len());
     let (mut known, mut copies) = (Frames::new(1), Vec::new());
-    compiled.approach(std::iter::once((input, 2)), &mut known);
+    compiled.begin(&mut known);
+    compiled.look(&mut frame, 2, &mut known);
+    compiled.approach(&mut known);
     let became = compiled.forward(0, &mut frame, &mut known, &mut copies, 0);
     assert_eq!(frame.0.get(input.len()..), Some(&[0x45; 128][..]), "something changed behind the frame");
     let verdict = definition.judge(Packet::new(2, input.to_vec()), 0);
@@ -187,7 +189,9 @@ fn forward(input: &[u8], action: Action, after: Option<&Packet>) {
     }
     let mut frame = input.to_vec();
     let mut known = Frames::new(1);
-    switch.approach(std::iter::once((input, 2)), &mut known);
+    switch.begin(&mut known);
+    switch.look(&mut frame, 2, &mut known);
+    switch.approach(&mut known);
     let mut copies = Vec::new();
     match switch.forward(0, &mut frame, &mut known, &mut copies, 0) {
         None => assert_eq!(frame, input, "it was left to the interpreter"),

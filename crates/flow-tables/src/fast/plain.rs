@@ -1,0 +1,110 @@
+//! What becomes of most packets: flows lead on until one changes the packet and sends it, by itself or by one bucket of a group.
+
+use super::frame::{At, Frame, TAG};
+use super::program::{Edit, End};
+use super::{Forwarded, Parsed};
+use crate::compiled::{Met, Target, Then};
+use crate::groups::GroupSlot;
+use crate::pipeline::Why;
+use crate::switch::Switch;
+
+/// What a packet meets where flows that only lead on have led it.
+enum Located {
+    At(Met),
+    /// No flow of this table.
+    Miss(u8),
+}
+
+/// A bucket that a packet goes to.
+#[derive(Clone, Copy)]
+struct InGroup {
+    slot: GroupSlot,
+    bucket: u16,
+    edit: Edit,
+}
+
+impl Switch {
+    /// Takes a frame from where it was found to be, if that goes plainly; nothing, and nothing happened, if not.
+    #[inline]
+    pub(super) fn go_plainly(
+        &mut self,
+        target: &Target,
+        frame: &mut impl Frame,
+        parsed: &mut Parsed,
+        now: u64,
+    ) -> Option<Forwarded> {
+        let bytes = frame.bytes().len();
+        let (table, slot) = match self.locate(target, parsed)? {
+            Located::At(met) => met,
+            Located::Miss(table) => {
+                self.ports.received(parsed.in_port, bytes, true);
+                self.meet(target.met(), bytes, now);
+                self.tables.miss(table);
+                return Some(Forwarded::Dropped(Why::Miss));
+            }
+        };
+        let Switch { tables, groups, ports, .. } = self;
+        let last = tables.get_mut(table)?;
+        let flow = last.in_slot_mut(slot)?;
+        let (edit, mut end) = flow.program.as_ref()?.plain?;
+        let mut in_group = None;
+        if let End::Group(number) = end {
+            // What a group chooses by is what the packet is by then.
+            if !edit.is_nothing() {
+                return None;
+            }
+            let chosen = groups.find(number, &parsed.fields, ports)?;
+            let [Some(leg)] = chosen.legs else { return None };
+            in_group = Some(InGroup { slot: chosen.slot, bucket: chosen.first, edit: leg.edit? });
+            end = leg.end;
+        }
+        let at = &mut parsed.at;
+        // With a group, the flow itself changes nothing.
+        let all = in_group.map_or(edit, |group| group.edit);
+        if matches!(end, End::Group(_) | End::Others(_)) || !may_change(frame, at, all) {
+            return None;
+        }
+        flow.count(bytes, now);
+        last.lookups += 1;
+        last.matched += 1;
+        ports.received(parsed.in_port, bytes, true);
+        if let Some(group) = in_group {
+            groups.take(group.slot, group.bucket, bytes);
+        }
+        let leading = target.parts().0;
+        if !leading.is_empty() {
+            self.meet(leading, bytes, now);
+        }
+        at.edit(frame, all);
+        Some(self.send(end, parsed.in_port, frame.bytes().len()))
+    }
+
+    /// The flow that a packet meets behind those that only lead on, or the table where it meets none; nothing if another table is known to be met later.
+    #[inline]
+    fn locate(&self, target: &Target, parsed: &mut Parsed) -> Option<Located> {
+        let number = match target.then {
+            Then::Search(number) => number,
+            _ => return target.met().last().map(|last| Located::At(*last)),
+        };
+        if let Some((table, slot)) = parsed.known {
+            return (table == number).then_some(Located::At((table, slot)));
+        }
+        let Some((slot, _)) = self.tables.get(number)?.find(&parsed.fields, None) else {
+            return Some(Located::Miss(number));
+        };
+        parsed.known = Some((number, slot));
+        Some(Located::At((number, slot)))
+    }
+}
+
+/// Whether a frame may be changed so: its TTL does not end, and it has one tag where one is taken off, and room.
+#[inline]
+fn may_change(frame: &mut impl Frame, at: &At, edit: Edit) -> bool {
+    if edit.decrements_ttl && at.ttl(frame.bytes()).is_some_and(|ttl| ttl <= 1) {
+        return false;
+    }
+    if !edit.pops_vlan || at.tags == 0 {
+        return true;
+    }
+    at.tags == 1 && frame.has_room(0, TAG) && !at.headers_may_grow(frame.bytes())
+}
