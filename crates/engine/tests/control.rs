@@ -1,5 +1,5 @@
 //! The control side on several threads: each graph has its stages there on one of them, and none waits for what is on another.
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod common;
 
