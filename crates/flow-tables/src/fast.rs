@@ -9,7 +9,7 @@
 
 use weir_openflow::Field;
 
-use crate::compiled::{Found, NO_TABLE, Target, Then};
+use crate::compiled::{Found, Target, Then};
 use crate::depth::Depth;
 use crate::fields::Fields;
 use crate::index::{BATCH, NO_SLOT, Slot};
@@ -59,17 +59,16 @@ struct Parsed {
 }
 
 impl Parsed {
-    /// Of another frame: only where it came in.
+    /// Of another frame: only where it came in. What else there is belongs to one before.
     #[inline]
     fn set_port(&mut self, in_port: u32) {
-        (self.in_port, self.is_seen, self.found) = (in_port, false, None);
-        (self.known, self.wants) = (None, Some(NO_TABLE));
+        (self.in_port, self.is_seen) = (in_port, false);
     }
 
     /// What code found of a frame whose port is known.
     #[inline]
     fn set_found(&mut self, found: Found) {
-        (self.found, self.wants) = (Some(found), Some(found.search));
+        (self.found, self.known, self.wants) = (Some(found), None, Some(found.search));
         self.at = At::found(found);
         (self.is_seen, self.is_fragment) = (true, false);
     }
@@ -85,7 +84,7 @@ impl Parsed {
         fields.set(Field::Metadata, 0);
         fields.set(Field::TunnelId, 0);
         self.is_fragment = layout.ip.is_some_and(|ip: Ip| ip.fragment);
-        (self.known, self.wants, self.at) = (None, None, At::of(&layout));
+        (self.found, self.known, self.wants, self.at) = (None, None, None, At::of(&layout));
         self.is_seen = true;
     }
 }
@@ -148,25 +147,24 @@ impl Switch {
         parsed.set_port(in_port);
         if frames.by_code {
             // Without searches there is time when it is forwarded.
-            if !frames.searches || self.look_by_code(frame, parsed) {
+            if !frames.searches {
                 return;
+            }
+            if let Some(found) = self.find_by_code(frame, parsed) {
+                return parsed.set_found(found);
             }
         }
         parsed.set(frame.bytes(), frames.depth);
     }
 
-    /// The same by code; whether that goes.
+    /// What code finds of a frame, of which the port is known.
     #[inline]
-    fn look_by_code(&self, frame: &mut impl Frame, parsed: &mut Parsed) -> bool {
+    fn find_by_code(&self, frame: &mut impl Frame, parsed: &mut Parsed) -> Option<Found> {
         if !self.ports.receives(parsed.in_port) {
-            return false;
+            return None;
         }
         let length = frame.bytes().len();
-        let Some(window) = frame.window() else { return false };
-        let found = self.tables.find_by_code(window, length, parsed.in_port, &mut parsed.fields.0);
-        let Some(found) = found else { return false };
-        parsed.set_found(found);
-        true
+        self.tables.find_by_code(frame.window()?, length, parsed.in_port, &mut parsed.fields.0)
     }
 
     /// Looks the frames of a batch up, as far as their flows are found at the same time. The memory that all will need is asked for together.
@@ -194,8 +192,19 @@ impl Switch {
     ) -> Option<Forwarded> {
         let Frames { parsed, steps, desk, depth, .. } = frames;
         let parsed = parsed.get_mut(number)?;
-        if !parsed.is_seen && !self.look_by_code(frame, parsed) {
-            parsed.set(frame.bytes(), *depth);
+        if !parsed.is_seen {
+            match self.find_by_code(frame, parsed) {
+                None => parsed.set(frame.bytes(), *depth),
+                Some(found) => {
+                    let target = self.tables.target(found)?;
+                    // Most leave at once: nothing more needs to be known of them.
+                    if let Then::Leave(end) = target.then {
+                        self.tables.count_by_code();
+                        return Some(self.leave(&target, end, (frame, parsed.in_port), (copies, desk), now));
+                    }
+                    parsed.set_found(found);
+                }
+            }
         }
         let target = match parsed.found {
             Some(found) => self.tables.target(found)?,
