@@ -84,6 +84,11 @@ def is_of_the_link(frame):
     return frame[12:14] == b"\x08\x06"
 
 
+def is_an_announcement(frame):
+    """Whether a station announces its IPv4 address (RFC 5227 section 2.3)."""
+    return frame[12:14] == b"\x08\x06" and frame[28:32] == frame[38:42]
+
+
 def difference(expected, frame):
     """Why a frame is not the expected one, or None. The frame may be filled up with zeros to 60 bytes."""
     wanted, got = bytearray(expected), bytearray(frame)
