@@ -146,17 +146,9 @@ impl Target {
     }
 }
 
-/// What code found of a frame: which target, and what kind of frame.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    pub(crate) target: u8,
-    /// The table that is to be searched, or [`NO_TABLE`].
-    pub(crate) search: u8,
-    /// How many VLAN tags there are.
-    pub(crate) tags: u8,
-    /// Of IP, if it was looked so far.
-    pub(crate) ip: Version,
-}
+/// What code found of a frame, as it answers it: from the highest byte on 0, the number of a target, the table that is to be searched, and what kind of frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found(u32);
 
 /// Of which version of IP a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,19 +159,47 @@ pub(crate) enum Version {
 }
 
 impl Found {
-    const VERSIONS: [Version; 3] = [Version::None, Version::Four, Version::Six];
-
-    /// What code answers.
-    fn answer(self) -> u32 {
-        u32::from_be_bytes([0, self.target, self.search, self.tags << 4 | self.ip as u8])
+    /// A target, the table to be searched or [`NO_TABLE`], how many VLAN tags there are, and the IP behind them, if it was looked so far.
+    fn new(target: u8, search: u8, tags: u8, ip: Version) -> Found {
+        Found(u32::from_be_bytes([0, target, search, tags << 4 | ip as u8]))
     }
 
     /// Nothing if a frame is to go the usual way.
     #[inline]
     fn of(answer: u32) -> Option<Found> {
-        let [_, target, search, kind] = answer.to_be_bytes();
-        let ip = Found::VERSIONS.get(usize::from(kind & 0xf))?;
-        Some(Found { target, search, tags: kind >> 4, ip: *ip })
+        (answer != USUAL).then_some(Found(answer))
+    }
+
+    /// What code answers.
+    fn answer(self) -> u32 {
+        self.0
+    }
+
+    #[inline]
+    fn target(self) -> usize {
+        usize::from((self.0 >> 16) as u8)
+    }
+
+    /// The table that is to be searched, or [`NO_TABLE`].
+    #[inline]
+    pub(crate) fn search(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    /// How many VLAN tags there are.
+    #[inline]
+    pub(crate) fn tags(self) -> usize {
+        usize::from(self.0 as u8 >> 4)
+    }
+
+    /// Of IP, if it was looked so far.
+    #[inline]
+    pub(crate) fn ip(self) -> Version {
+        match self.0 & 0xf {
+            kind if kind == Version::Four as u32 => Version::Four,
+            kind if kind == Version::Six as u32 => Version::Six,
+            _ => Version::None,
+        }
     }
 }
 
@@ -380,8 +400,8 @@ impl Compiled {
 
     /// Where what was found leads to.
     #[inline]
-    pub(crate) fn target(&self, found: Found) -> Option<Target> {
-        self.targets.get(usize::from(found.target)).copied()
+    pub(crate) fn target(&self, found: Found) -> Option<&Target> {
+        self.targets.get(found.target())
     }
 
     /// Counts a packet that code decided about.

@@ -68,7 +68,7 @@ impl Parsed {
     /// What code found of a frame whose port is known.
     #[inline]
     fn set_found(&mut self, found: Found) {
-        (self.found, self.known, self.wants) = (Some(found), None, Some(found.search));
+        (self.found, self.known, self.wants) = (Some(found), None, Some(found.search()));
         self.at = At::found(found);
         (self.is_seen, self.is_fragment) = (true, false);
     }
@@ -192,35 +192,35 @@ impl Switch {
     ) -> Option<Forwarded> {
         let Frames { parsed, steps, desk, depth, .. } = frames;
         let parsed = parsed.get_mut(number)?;
-        if !parsed.is_seen {
-            match self.find_by_code(frame, parsed) {
-                None => parsed.set(frame.bytes(), *depth),
-                Some(found) => {
-                    let target = self.tables.target(found)?;
-                    // Most leave at once: nothing more needs to be known of them.
-                    if let Then::Leave(end) = target.then {
-                        self.tables.count_by_code();
-                        return Some(self.leave(&target, end, (frame, parsed.in_port), (copies, desk), now));
-                    }
-                    parsed.set_found(found);
+        let found = if parsed.is_seen { parsed.found } else { self.find_by_code(frame, parsed) };
+        let target = match found {
+            Some(found) => {
+                let target = self.tables.target(found)?;
+                // Most that code knows leave at once: nothing more needs to be noted of them.
+                if let Then::Leave(end) = target.then {
+                    return Some(self.leave(found, end, (frame, parsed.in_port), (copies, desk), now));
                 }
-            }
-        }
-        let target = match parsed.found {
-            Some(found) => self.tables.target(found)?,
-            None if !self.ports.receives(parsed.in_port) || parsed.is_fragment && self.drops_fragments() => {
-                return None;
+                *target
             }
             None => Target::USUAL,
         };
-        let became = match target.then {
-            Then::Leave(end) => Some(self.leave(&target, end, (frame, parsed.in_port), (copies, desk), now)),
-            _ => match self.go_plainly(&target, frame, parsed, now) {
-                Some(became) => Some(became),
-                None => self.go_any_way(&target, (frame, parsed), (steps, copies, desk), now),
-            },
+        match found {
+            Some(found) if !parsed.is_seen => parsed.set_found(found),
+            Some(_) => {}
+            None => {
+                if !parsed.is_seen {
+                    parsed.set(frame.bytes(), *depth);
+                }
+                if !self.ports.receives(parsed.in_port) || parsed.is_fragment && self.drops_fragments() {
+                    return None;
+                }
+            }
+        }
+        let became = match self.go_plainly(&target, frame, parsed, now) {
+            Some(became) => Some(became),
+            None => self.go_any_way(&target, (frame, parsed), (steps, copies, desk), now),
         }?;
-        if parsed.found.is_some() {
+        if found.is_some() {
             self.tables.count_by_code();
         }
         Some(became)
@@ -256,7 +256,7 @@ impl Switch {
     #[inline]
     fn leave(
         &mut self,
-        target: &Target,
+        found: Found,
         end: End,
         (frame, in_port): (&mut impl Frame, u32),
         (copies, desk): (&mut impl Copies, &mut Desk),
@@ -264,7 +264,7 @@ impl Switch {
     ) -> Forwarded {
         let bytes = frame.bytes().len();
         self.ports.received(in_port, bytes, true);
-        self.meet(target.met(), bytes, now);
+        self.tables.meet_found(found, bytes, now);
         if let End::Others(others) = end {
             let mut going = Going::new(frame, copies, desk, At::default());
             let became = self.ports.send_by_others(others, in_port, bytes, |port| going.leave(port));

@@ -80,6 +80,14 @@ impl FlowTable {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
+    /// A packet meets the flow of a slot.
+    #[inline]
+    pub(crate) fn meet(&mut self, slot: Slot) -> Option<&mut Flow> {
+        self.lookups += 1;
+        self.matched += 1;
+        self.in_slot_mut(slot)
+    }
+
     /// All flows, in the order in which they are tried.
     pub fn iter(&self) -> impl Iterator<Item = (Place, &Flow)> {
         self.after(None)

@@ -170,8 +170,21 @@ impl Tables {
 
     /// Where that leads to.
     #[inline]
-    pub(crate) fn target(&self, found: Found) -> Option<Target> {
+    pub(crate) fn target(&self, found: Found) -> Option<&Target> {
         self.compiled.target(found)
+    }
+
+    /// Counts a packet of so many bytes that code decided about at the flows that it met.
+    #[inline]
+    pub(crate) fn meet_found(&mut self, found: Found, bytes: usize, now: u64) {
+        let Tables { tables, compiled, .. } = self;
+        compiled.count();
+        let met = compiled.target(found).map_or(&[][..], Target::met);
+        for (table, slot) in met {
+            if let Some(flow) = tables.get_mut(usize::from(*table)).and_then(|table| table.meet(*slot)) {
+                flow.count(bytes, now);
+            }
+        }
     }
 
     /// Counts a packet that code decided about.
@@ -193,10 +206,7 @@ impl Tables {
     /// A packet meets the flow of a slot.
     #[inline]
     pub(crate) fn meet(&mut self, table: u8, slot: Slot) -> Option<&mut Flow> {
-        let table = self.get_mut(table)?;
-        table.lookups += 1;
-        table.matched += 1;
-        table.in_slot_mut(slot)
+        self.get_mut(table)?.meet(slot)
     }
 
     /// A packet meets no flow of a table.

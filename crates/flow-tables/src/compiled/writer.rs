@@ -84,7 +84,7 @@ impl Known {
     /// What is answered of it, if this table is to be searched.
     fn answer(&self, target: usize, search: u8) -> u32 {
         let version = self.ip.map_or(Version::None, |ip| if ip.is_v6 { Version::Six } else { Version::Four });
-        Found { target: target as u8, search, tags: self.tags, ip: version }.answer()
+        Found::new(target as u8, search, self.tags, version).answer()
     }
 
     /// It has a field that is this number.

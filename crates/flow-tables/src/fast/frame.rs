@@ -92,13 +92,13 @@ impl At {
     /// As code found it.
     #[inline]
     pub(super) fn found(found: Found) -> At {
-        let start = FIRST_TYPE + 2 + TAG * usize::from(found.tags);
-        let ip = match found.ip {
+        let start = FIRST_TYPE + 2 + TAG * found.tags();
+        let ip = match found.ip() {
             Version::None => None,
             Version::Four => Some((start, false)),
             Version::Six => Some((start, true)),
         };
-        At { ip, tags: usize::from(found.tags) }
+        At { ip, tags: found.tags() }
     }
 
     /// The TTL, or hop limit, of IP.
