@@ -39,7 +39,7 @@ impl Source {
 
     /// Reads and checks it. `switches` are those given for what it may do, `sides` those for interfaces that were added to what runs.
     pub(crate) fn load(&self, switches: &[&str], next: Next, sides: &Sides) -> Result<Loaded, Vec<ConfigError>> {
-        let loaded = supervisor::load_joined(&self.path, Some(switches), next, sides);
+        let loaded = supervisor::load_with_sides(&self.path, Some(switches), next, sides);
         loaded.map_err(|errors| errors.into_iter().map(|error| self.rename(error)).collect())
     }
 

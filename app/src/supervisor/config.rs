@@ -117,24 +117,24 @@ pub(crate) fn load_by(
     permissions: Option<&[&str]>,
     next: Next,
 ) -> Result<Loaded, Vec<ConfigError>> {
-    load_with(program, file, permissions, next, &Sides::default())
+    read(program, file, permissions, next, &Sides::default())
 }
 
 /// The same with routed sides for interfaces that were added to what runs.
-pub(crate) fn load_joined(
+pub(crate) fn load_with_sides(
     file: &Path,
     permissions: Option<&[&str]>,
     next: Next,
     sides: &Sides,
 ) -> Result<Loaded, Vec<ConfigError>> {
-    load_with(own_program(), file, permissions, next, sides)
+    read(own_program(), file, permissions, next, sides)
 }
 
 fn own_program() -> &'static Path {
     Path::new("/proc/self/exe")
 }
 
-fn load_with(
+fn read(
     program: &Path,
     file: &Path,
     permissions: Option<&[&str]>,
@@ -147,7 +147,7 @@ fn load_with(
     for message in &document.messages {
         crate::log::info("script", message, &[]);
     }
-    load_joint(&routed::join(&document, sides), file, folder, permissions, next)
+    check_document(&routed::join(&document, sides), file, folder, permissions, next)
 }
 
 /// As [`load`], of what a script declared, or what the program declares itself: files are looked for in `folder`.
@@ -158,11 +158,11 @@ pub(crate) fn load_document(
     permissions: Option<&[&str]>,
     next: Next,
 ) -> Result<Loaded, Vec<ConfigError>> {
-    load_joint(&routed::join(document, &Sides::default()), file, folder, permissions, next)
+    check_document(&routed::join(document, &Sides::default()), file, folder, permissions, next)
 }
 
 /// As [`load_document`], of a document that has the joints of its routed sides.
-fn load_joint(
+fn check_document(
     document: &Document,
     file: &Path,
     folder: Folder,
@@ -225,7 +225,7 @@ impl Loaded {
     /// What keeps the functions from having them.
     pub(crate) fn with_sides(&self, added: &Sides, permissions: &[&str]) -> Result<Loaded, Vec<ConfigError>> {
         let document = routed::join_more(self.checked.document(self.file.to_string_lossy()), added);
-        load_joint(&document, &self.file, self.folder.clone(), Some(permissions), Next::Build)
+        check_document(&document, &self.file, self.folder.clone(), Some(permissions), Next::Build)
     }
 
     /// The functions, in the order of their declarations.

@@ -32,7 +32,9 @@ use weir_mem::Domain;
 use weir_stage::{AnyFunction, DeviceStats, Env, Ground, Instance, PortInfo, RequestError, ShowRows};
 
 pub(crate) use aside::{Aside, Built};
-pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_by, load_document, load_joined};
+pub(crate) use config::{
+    ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_by, load_document, load_with_sides,
+};
 pub(crate) use control::ControlThreads;
 pub(crate) use failure::Failure;
 pub(crate) use joint::JointPort;

@@ -135,7 +135,7 @@ impl Switch {
         frames.depth = self.depth();
         // What would be too many copies is known too late where code changes frames.
         frames.by_code = self.is_compiled() && self.ports.count() <= MOST_FLOODED;
-        frames.searches = self.tables.code_searches();
+        frames.searches = self.tables.code().searches();
     }
 
     /// Looks into the next frame of a batch, which came in by the port of a number; it may be changed as its flows say. A frame for which there is no room is
@@ -164,7 +164,7 @@ impl Switch {
             return None;
         }
         let length = frame.bytes().len();
-        self.tables.find_by_code(frame.window()?, length, parsed.in_port, &mut parsed.fields.0)
+        self.tables.code().find(frame.window()?, length, parsed.in_port, &mut parsed.fields.0)
     }
 
     /// Looks the frames of a batch up, as far as their flows are found at the same time. The memory that all will need is asked for together.
@@ -195,7 +195,7 @@ impl Switch {
         let found = if parsed.is_seen { parsed.found } else { self.find_by_code(frame, parsed) };
         let target = match found {
             Some(found) => {
-                let target = self.tables.target(found)?;
+                let target = self.tables.code().target(found)?;
                 // Most that code knows leave at once: nothing more needs to be noted of them.
                 if let Then::Leave(end) = target.then {
                     return Some(self.leave(found, end, (frame, parsed.in_port), (copies, desk), now));

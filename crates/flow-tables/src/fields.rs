@@ -1,5 +1,7 @@
 //! What is known of a packet, and whether a match lets it through: OpenFlow 1.3.5 section 5.3.
 
+use std::ops::Range;
+
 use weir_openflow::{Field, Match, Oxm};
 
 use crate::words::{self, Words, presence};
@@ -85,6 +87,9 @@ impl Key {
         })
     }
 }
+
+/// The words that [`select_hash`] mixes.
+pub(crate) const HASHED_WORDS: Range<usize> = 6..22;
 
 /// The hash by which select groups choose: the same for all packets of a flow. It is of Ethernet addresses, type and VLAN, the MPLS label or (but for its last four bits) the IPv6 flow label,
 /// IP or ARP addresses, protocol, and ports (of ICMP, type and code). Fields that the packet does not have are zeroes.

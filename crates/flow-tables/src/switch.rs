@@ -120,17 +120,17 @@ impl Switch {
 
     /// Whether there is machine code now, and why not.
     pub fn code_state(&self) -> CodeState {
-        if self.drops_fragments() { CodeState::No("fragments are dropped") } else { self.tables.code_state() }
+        if self.drops_fragments() { CodeState::No("fragments are dropped") } else { self.tables.code().state() }
     }
 
     /// What machine code that is in use has to do with a table.
     pub fn code_role(&self, table: u8) -> Role {
-        self.tables.code_role(table)
+        self.tables.code().role(table)
     }
 
     /// How many packets code decided about, alone or as far as a flow or table that it does not know; the others went the usual way.
     pub fn decided_by_code(&self) -> u64 {
-        self.tables.decided_by_code()
+        self.tables.code().decided()
     }
 
     /// Frames by which it is measured how long code takes, if it is in use and tries the flows of the first table: for each of them one that meets it, where
@@ -141,12 +141,12 @@ impl Switch {
 
     /// For how many of these code finds a flow. They are changed as it says, and not counted.
     pub fn find_all_by_code(&self, frames: &mut [SampleFrame]) -> usize {
-        self.tables.find_all_by_code(frames)
+        self.tables.code().find_all(frames)
     }
 
     /// What code is to be made of, where it is not there: to be [compiled](Recipe::compile) where there is time, and [installed](Switch::install) then.
     pub fn recipe(&self) -> Option<Recipe> {
-        self.tables.recipe()
+        self.tables.code().recipe()
     }
 
     /// Takes in what came of a [`Recipe`]; if the tables have another shape by now, it is of no use, and does no harm. What it replaces is handed back, to be
@@ -158,7 +158,7 @@ impl Switch {
     /// Whether code decides about frames.
     #[inline]
     pub(crate) fn is_compiled(&self) -> bool {
-        self.tables.is_compiled() && !self.drops_fragments()
+        self.tables.code().is_in_use() && !self.drops_fragments()
     }
 
     /// What it tells controllers first.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use weir_codegen::WINDOW;
 use weir_openflow::Error;
 use weir_openflow::error::FlowModFailed;
 use weir_openflow::flow::{ALL_TABLES, FlowCommand, FlowMod, FlowQuery, FlowRemoved, RemovedReason, flags};
@@ -10,7 +9,7 @@ use weir_openflow::group::Counted;
 use weir_openflow::multipart::Aggregate;
 use weir_openflow::table::TableStats;
 
-use crate::compiled::{CodeState, Compiled, Found, Made, Recipe, Role, SampleFrame, Target};
+use crate::compiled::{Compiled, Found, Made, SampleFrame, Target};
 use crate::depth::{Depth, Depths};
 use crate::fast::program::Programs;
 use crate::fields::Key;
@@ -18,7 +17,6 @@ use crate::flow::Flow;
 use crate::index::Slot;
 use crate::needs::Needs;
 use crate::table::{FlowTable, Place};
-use crate::words::Words;
 
 /// A flow's table and place.
 pub type FlowId = (u8, Place);
@@ -99,46 +97,15 @@ impl Tables {
         self.approached.iter().filter_map(|number| Some((*number, self.get(*number)?)))
     }
 
-    /// Whether there is machine code.
+    /// Its machine code.
     #[inline]
-    pub(crate) fn is_compiled(&self) -> bool {
-        self.compiled.is_in_use()
-    }
-
-    /// Whether there is machine code that leads to tables that are searched.
-    #[inline]
-    pub(crate) fn code_searches(&self) -> bool {
-        self.compiled.searches()
-    }
-
-    /// Whether there is machine code, and why not.
-    pub(crate) fn code_state(&self) -> CodeState {
-        self.compiled.state()
-    }
-
-    /// What machine code has to do with a table.
-    pub(crate) fn code_role(&self, table: u8) -> Role {
-        self.compiled.role(table)
-    }
-
-    /// How many packets code decided about.
-    pub(crate) fn decided_by_code(&self) -> u64 {
-        self.compiled.decided()
+    pub(crate) fn code(&self) -> &Compiled {
+        &self.compiled
     }
 
     /// Frames by which it is measured how long code takes that tries the flows of the first table, if it is in use.
     pub(crate) fn code_samples(&self) -> Option<Vec<SampleFrame>> {
         self.compiled.samples(self.tables.first()?)
-    }
-
-    /// For how many of them the code finds a flow.
-    pub(crate) fn find_all_by_code(&self, frames: &mut [SampleFrame]) -> usize {
-        self.compiled.find_all(frames)
-    }
-
-    /// What code is to be made of, if it is to be made.
-    pub(crate) fn recipe(&self) -> Option<Recipe> {
-        self.compiled.recipe()
     }
 
     /// Takes in what was made; what it replaces.
@@ -154,24 +121,6 @@ impl Tables {
     /// Sees what groups need, after every change of theirs.
     pub(crate) fn note_groups(&mut self, needs: Needs) {
         self.compiled.see_groups(needs, &self.tables);
-    }
-
-    /// What the code says of a frame, if it is in use: see [`Compiled::find`].
-    #[inline]
-    pub(crate) fn find_by_code(
-        &self,
-        window: &mut [u8; WINDOW],
-        length: usize,
-        in_port: u32,
-        words: &mut Words,
-    ) -> Option<Found> {
-        self.compiled.find(window, length, in_port, words)
-    }
-
-    /// Where that leads to.
-    #[inline]
-    pub(crate) fn target(&self, found: Found) -> Option<&Target> {
-        self.compiled.target(found)
     }
 
     /// Counts a packet of so many bytes that code decided about at the flows that it met.

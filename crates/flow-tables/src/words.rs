@@ -3,6 +3,8 @@
 //! A packet has at most some of the fields at the same time: those of IPv4 and of IPv6, or of TCP and of UDP, never meet. Such fields share
 //! words. The first two words say which fields the packet has, so that they cannot be taken for each other.
 
+use std::ops::Range;
+
 use weir_openflow::Field;
 
 /// How many words there are.
@@ -10,6 +12,9 @@ pub(crate) const WORDS: usize = 32;
 
 /// The fields of a packet, or what a match asks of them.
 pub(crate) type Words = [u32; WORDS];
+
+/// The words that say which fields a packet has.
+pub(crate) const PRESENCE: Range<usize> = 0..2;
 
 /// The first word of metadata; the second follows.
 pub(crate) const METADATA: usize = 4;

@@ -11,6 +11,7 @@ use weir_table::lpm6::{Lookup6, Trie};
 use weir_wire::{Ethernet, View, ethernet};
 
 use crate::egress::Shape;
+use crate::fast::rewrite::write_front;
 use crate::tables::fib::{Action, Adjacency, Fib, FibView, GROUP, PLACE_BITS};
 use crate::tables::prefixes::ReaderOf;
 use crate::{Egress, InterfaceId};
@@ -275,9 +276,7 @@ impl Leaving<'_> {
     /// The link's header without tags, as [`Leaving::write`] writes it where it needs no [room](Leaving::room).
     pub fn header(self, behind: Behind) -> [u8; Ethernet::LEN] {
         let mut header = [0; Ethernet::LEN];
-        let source = self.egress.source_word() ^ u64::from(behind.0) << 48;
-        header.iter_mut().zip(self.adjacency.front()).for_each(|(to, from)| *to = from);
-        header.iter_mut().skip(6).zip(source.to_le_bytes()).for_each(|(to, from)| *to = from);
+        self.write_front(&mut header, behind);
         header
     }
 
@@ -299,12 +298,7 @@ impl Leaving<'_> {
     #[inline(always)]
     pub fn write_front(self, front: &mut [u8; Ethernet::LEN], behind: Behind) {
         let source = self.egress.source_word() ^ u64::from(behind.0) << 48;
-        if let Some(first) = front.first_chunk_mut() {
-            *first = self.adjacency.front();
-        }
-        if let Some(last) = front.last_chunk_mut() {
-            *last = source.to_le_bytes();
-        }
+        write_front(front, self.adjacency, source);
     }
 
     /// The second half of [`Leaving::write`]: tags, for which there is [room](Leaving::room) in front of the packet.

@@ -18,10 +18,12 @@
 //! management remembers is apart, and not looked at while it is nothing.
 
 mod known;
+mod turns;
 
 use weir_table::indexed::{Indexed, NONE};
 use weir_table::links::{Link, Linked, Links, List};
 
+use self::turns::{Choice, Fair, Others, Turns};
 use crate::manage::State;
 use crate::profile::{Profile, QUANTUM};
 use crate::slab::Slab;
@@ -98,124 +100,6 @@ impl Flow {
             _ => self.bytes.max(1).ilog2().saturating_sub(LEAST).min(BANDS as u32 - 1) as u8,
         }
     }
-}
-
-/// The flows in lists of new and old ones.
-struct Turns<'a>(&'a mut Indexed<Flow>);
-
-impl Linked for Turns<'_> {
-    #[inline(always)]
-    fn link(&mut self, id: u32) -> &mut Link {
-        &mut self.0.at_mut(id).turn
-    }
-}
-
-/// The flows in lists of fat ones, and of those that rest.
-struct Others<'a>(&'a mut Indexed<Flow>);
-
-impl Linked for Others<'_> {
-    #[inline(always)]
-    fn link(&mut self, id: u32) -> &mut Link {
-        &mut self.0.at_mut(id).other
-    }
-}
-
-/// A fair queue in which something waits.
-#[derive(Clone, Debug)]
-#[repr(C, align(64))]
-struct Fair {
-    news: List,
-    olds: List,
-    /// Flows of which nothing waits, the one that has rested for longest first.
-    resting: List,
-    /// The flow whose packet is chosen.
-    chosen: u32,
-    /// Packets of all flows; of one in which nothing waits, the next of those.
-    packets: u32,
-    /// Bit b: there are fat flows of that power of two.
-    bands: u32,
-    fat: [List; BANDS],
-}
-
-impl Fair {
-    const FREE: Fair = Fair {
-        news: List::EMPTY,
-        olds: List::EMPTY,
-        resting: List::EMPTY,
-        chosen: NONE,
-        packets: NONE,
-        bands: 0,
-        fat: [List::EMPTY; BANDS],
-    };
-
-    /// The flow whose turn it may be, and whether it is a new one.
-    #[inline(always)]
-    fn first(&self) -> (u32, bool) {
-        match self.news.first() {
-            NONE => (self.olds.first(), false),
-            first => (first, true),
-        }
-    }
-
-    #[inline(always)]
-    fn list(&mut self, is_new: bool) -> &mut List {
-        if is_new { &mut self.news } else { &mut self.olds }
-    }
-
-    /// Goes by whose turn it is until a packet is found, or a flow that is to be forgotten before that.
-    #[inline(always)]
-    fn choose(&mut self, flows: &mut Indexed<Flow>) -> Choice {
-        loop {
-            let (at, is_new) = self.first();
-            if at == NONE {
-                return Choice::Nothing;
-            }
-            let flow = flows.at_mut(at);
-            match (flow.credit > 0, flow.first) {
-                (false, _) => flow.credit += QUANTUM as i32,
-                (true, NONE) if !is_new => return Choice::Forget(at),
-                (true, NONE) => {}
-                (true, first) => {
-                    self.chosen = at;
-                    return Choice::Packet(first);
-                }
-            }
-            self.turn(flows);
-        }
-    }
-
-    /// The flow whose turn it may be goes behind the old ones.
-    #[inline(always)]
-    fn turn(&mut self, flows: &mut Indexed<Flow>) {
-        let (at, is_new) = self.first();
-        flows.at_mut(at).is_new = false;
-        Turns(flows).pop_front(self.list(is_new));
-        Turns(flows).push_back(&mut self.olds, at);
-    }
-
-    /// A flow is as fat as others are than before.
-    fn refatten(&mut self, flows: &mut Indexed<Flow>, at: u32, from: u8, to: u8) {
-        if let Some(list) = self.fat.get_mut(usize::from(from)) {
-            Others(flows).remove(list, at);
-            if list.is_empty() {
-                self.bands &= !(1 << from);
-            }
-        }
-        if let Some(list) = self.fat.get_mut(usize::from(to)) {
-            Others(flows).push_back(list, at);
-            self.bands |= 1 << to;
-        }
-    }
-}
-
-/// Whose turn it is in a fair queue.
-enum Choice {
-    /// This packet's.
-    Packet(u32),
-    /// That of an old flow of which nothing waits.
-    Forget(u32),
-    /// Nobody's.
-    Nothing,
 }
 
 /// All flows of a scheduler.

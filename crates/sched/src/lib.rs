@@ -25,6 +25,7 @@
 //! | [`simulation`] | users who send to a scheduler in simulated time, to hold it to its promises |
 #![forbid(unsafe_code)]
 
+mod admit;
 pub mod ahead;
 pub mod class;
 pub mod classify;

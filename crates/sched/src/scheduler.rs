@@ -7,12 +7,13 @@ use std::sync::Arc;
 use weir_table::indexed::{Indexed, NONE};
 use weir_table::wheel::Shape;
 
+use crate::admit::{Admitted, Room};
 use crate::flows::{Flows, Gone};
 use crate::gates::{Gate, Gates, Loss, Place, Standing};
 use crate::heavy::Heavy;
 use crate::judge::judge;
 use crate::lines::{Judgement, Lines};
-use crate::manage::{Arrival, State, Verdict};
+use crate::manage::State;
 pub use crate::offer::{Displaced, Leaving, Offer, Offered, Refused};
 use crate::profile::{Profile, Profiles, SubportProfile};
 use crate::rate::{Fine, fine};
@@ -61,27 +62,10 @@ pub struct Scheduler<T, const C: usize, const Q: usize, const TREE: bool = false
     pub(crate) flows: Flows,
     /// What outsiders do not know.
     pub(crate) seed: u32,
-    random: u64,
+    pub(crate) random: u64,
     /// Marks a packet that waits: see [`Offered::mark`].
     pub(crate) marker: fn(&mut T) -> bool,
     pub(crate) setup: Setup,
-}
-
-/// How a packet is taken.
-enum Room {
-    /// As it is.
-    Left,
-    /// For another one, of who holds most.
-    Made,
-    /// For another one of its queue, which is fair and full.
-    Lost,
-}
-
-/// What is known of a packet that may be taken.
-struct Admitted {
-    room: Room,
-    /// Its queue is fair.
-    is_fair: bool,
 }
 
 /// Subports of a scheduler at most.
@@ -231,97 +215,6 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         self.users.gates.dropped(user, loss, now);
         if refused == Refused::OverShare && self.users.states.at(user).held == 0 {
             self.users.gates.tally(user).held.short(now);
-        }
-    }
-
-    /// Whether a packet is taken, and whether another one must make room for it.
-    #[inline(always)]
-    fn admit(
-        &mut self,
-        offer: &Offer,
-        queue: usize,
-        packet: &mut impl Offered<T>,
-        now: u64,
-    ) -> Result<Admitted, Refused> {
-        let standing = self.users.gates.at(offer.user).standing();
-        if !standing.is_open() {
-            return Err(Refused::NoSuchUser);
-        }
-        let state = self.users.states.at(offer.user);
-        let class = UserState::<C, Q>::class_of(queue);
-        let profile = self.profiles.user(standing.profile());
-        let first = state.first(queue);
-        // What waits stays as it is until its user is looked at. Where there are no flows, packets that wait need not be looked at to see that none are fair.
-        let fair = if self.flows.is_empty() { NONE } else { self.slab.fair(first) };
-        let is_fair = if first == NONE { profile.fair >> class & 1 != 0 } else { fair != NONE };
-        let most = profile.classes.get(class).map_or(0, |class| class.queue_size);
-        if is_fair {
-            let queued = if fair == NONE { 0 } else { self.flows.packets(fair) };
-            let room = if queued >= most.into() { Room::Lost } else { self.room(state.held)? };
-            return Ok(Admitted { room, is_fair });
-        }
-        let room = self.room(state.held)?;
-        if self.slab.count(first) >= most {
-            return Err(Refused::QueueFull);
-        }
-        if profile.managed >> class & 1 != 0 {
-            self.ask_management(offer, queue, &mut || packet.mark(), now)?;
-        }
-        Ok(Admitted { room, is_fair })
-    }
-
-    /// How there is room for a packet of a user who holds so many.
-    #[inline(always)]
-    fn room(&self, held: u32) -> Result<Room, Refused> {
-        let left = self.slab.left();
-        // The dynamic threshold of Choudhury and Hahne (1998), with a factor of 1: what all hold in excess of their minimum
-        // shrinks the share of each, so that some buffers are always left for others.
-        let over = held >= self.setup.minimum && held - self.setup.minimum >= left;
-        match over || left == 0 {
-            false => Ok(Room::Left),
-            true if self.somebody_holds_more(held) => Ok(Room::Made),
-            true => Err(Refused::OverShare),
-        }
-    }
-
-    /// Whether somebody holds so much more than `held` packets that giving one up for another user makes them more equal.
-    #[cold]
-    fn somebody_holds_more(&self, held: u32) -> bool {
-        self.heavy.heaviest().is_some_and(|user| self.users.states.at(user).held > held + 1)
-    }
-
-    #[cold]
-    pub(crate) fn ask_management(
-        &mut self,
-        offer: &Offer,
-        queue: usize,
-        mark: &mut dyn FnMut() -> bool,
-        now: u64,
-    ) -> Result<(), Refused> {
-        // Marsaglia's xorshift64.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let user_state = self.users.states.at(offer.user);
-        let profile = self.profiles.user(self.users.gates.at(offer.user).standing().profile());
-        let manage = profile.manage(UserState::<C, Q>::class_of(queue));
-        let state = self.states.at_mut(offer.user).get_mut(queue);
-        let (Some(manage), Some(state)) = (manage, state) else { return Ok(()) };
-        let arrival = Arrival {
-            now,
-            queued: u32::from(self.slab.count(user_state.first(queue))),
-            bytes: u32::from(offer.length),
-            colour: offer.colour,
-            random: (self.random >> 32) as u32,
-        };
-        match manage.arrive(state, &arrival) {
-            Verdict::Pass => Ok(()),
-            Verdict::Mark if mark() => {
-                manage.marked(state, now);
-                self.users.gates.marked(offer.user, UserState::<C, Q>::class_of(queue), now);
-                Ok(())
-            }
-            Verdict::Mark | Verdict::Drop => Err(Refused::Managed),
         }
     }
 

@@ -4,15 +4,19 @@
 //! kind can meet are tried there, and only bits are compared that are not known already. What is not as most frames are (cut off, more than
 //! two tags, options or extension headers, fragments where ports are asked for) is left to the usual way.
 
+mod known;
+
 use weir_codegen::{Builder, Fault, Label, Program, Test, Value};
 use weir_openflow::Field;
 use weir_openflow::oxm::VLAN_PRESENT;
 
+use self::known::{Ip, Known, Word};
 use super::shape::{Ask, Changes, Does, FlowShape, METADATA_WORDS, Node, Shape, kind_bits};
-use super::{Found, NO_TABLE, USUAL, Version};
+use super::{NO_TABLE, USUAL};
 use crate::depth::Depth;
+use crate::fields::HASHED_WORDS;
 use crate::parse::{MPLS_TYPES, VLAN_TYPES};
-use crate::words::{WORDS, location, presence};
+use crate::words::{PRESENCE, WORDS, location};
 
 /// The inputs of a program.
 const LENGTH: usize = 0;
@@ -32,90 +36,6 @@ pub(super) fn write(shape: &Shape) -> Result<Program, Fault> {
     let frame = if shape.needs.depth == Depth::Port { writer.tables(&known) } else { writer.ethernet(&known, 0) };
     let entry = writer.if_long(14, frame);
     writer.builder.finish(entry)
-}
-
-/// What is known of a word of a packet: bits that every frame of a kind has, and where the others come from.
-#[derive(Clone, Copy)]
-struct Word {
-    /// Which bits are known.
-    known: u32,
-    /// What they are; the others are zeroes.
-    value: u32,
-    /// The others; what is known is zeroes here.
-    given: Option<Value>,
-}
-
-/// What is known of a packet. Fields that it does not have are zeroes, as are the bits that say that it has them.
-#[derive(Clone)]
-struct Known {
-    words: [Word; WORDS],
-    tags: u8,
-    /// Where IP begins, if it is of IP and was looked into so far.
-    ip: Option<Ip>,
-}
-
-impl Known {
-    /// Of every packet: where it came in.
-    fn of_port(builder: &mut Builder) -> Known {
-        let words = [Word { known: u32::MAX, value: 0, given: None }; WORDS];
-        let mut known = Known { words, tags: 0, ip: None };
-        let port = builder.input(IN_PORT);
-        for field in [Field::InPort, Field::InPhyPort] {
-            known.set(builder, field, &[port]);
-        }
-        for field in [Field::Metadata, Field::TunnelId] {
-            known.has(field);
-        }
-        known
-    }
-
-    /// It has a field.
-    fn has(&mut self, field: Field) {
-        let (word, bit) = presence(field);
-        self.words[word].value |= bit;
-    }
-
-    /// Whether it has a field, for sure.
-    fn has_field(&self, field: Field) -> bool {
-        let (word, bit) = presence(field);
-        self.words[word].value & bit != 0
-    }
-
-    /// What is answered of it, if this table is to be searched.
-    fn answer(&self, target: usize, search: u8) -> u32 {
-        let version = self.ip.map_or(Version::None, |ip| if ip.is_v6 { Version::Six } else { Version::Four });
-        Found::new(target as u8, search, self.tags, version).answer()
-    }
-
-    /// It has a field that is this number.
-    fn is(&mut self, field: Field, number: u32) {
-        self.has(field);
-        let location = location(field);
-        let Word { known, value, .. } = &mut self.words[location.word];
-        let bits = (field.ones() as u32) << location.shift;
-        (*known, *value) = (*known | bits, *value & !bits | number << location.shift & bits);
-    }
-
-    /// It has a field that is these words, the most significant first. The last ones of each count, as many as the field has bits.
-    fn set(&mut self, builder: &mut Builder, field: Field, words: &[Value]) {
-        self.has(field);
-        let location = location(field);
-        let mut below = 32 * words.len() as u32;
-        for (value, number) in words.iter().zip(location.word..) {
-            below -= 32;
-            let ones = (field.ones() >> below) as u32;
-            let mask = builder.constant(ones.into());
-            let masked = builder.and(*value, mask);
-            let shifted = builder.left(masked, location.shift);
-            let word = &mut self.words[number];
-            word.given = Some(match word.given {
-                Some(given) => builder.or(given, shifted),
-                None => shifted,
-            });
-            word.known &= !(ones << location.shift);
-            word.value &= word.known;
-        }
-    }
 }
 
 struct Writer<'s> {
@@ -454,9 +374,9 @@ impl<'s> Writer<'s> {
     fn hand_on(&mut self, known: &Known, at: At, search: u8) -> Label {
         let mut needed = [false; WORDS];
         // Which fields there are. What stands in words of fields that there are not is of no account, but to the hash.
-        [0, 1].iter().for_each(|word| needed[*word] = true);
+        needed[PRESENCE].fill(true);
         if self.shape.needs.hash {
-            needed[6..22].fill(true);
+            needed[HASHED_WORDS].fill(true);
         }
         for field in self.shape.needs.fields().filter(|field| known.has_field(*field)) {
             let location = location(field);
@@ -528,19 +448,6 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Where IP begins.
-#[derive(Clone, Copy)]
-struct Ip {
-    at: usize,
-    is_v6: bool,
-}
-
-impl Ip {
-    fn ttl_at(self) -> usize {
-        self.at + if self.is_v6 { 7 } else { 8 }
-    }
-}
-
 /// Where a flow's data and targets begin.
 #[derive(Clone, Copy, Default)]
 struct At {
@@ -552,13 +459,5 @@ impl At {
     /// Those of the next flow.
     fn behind(self, flow: &FlowShape) -> At {
         At { data: self.data + flow.words(), target: self.target + flow.answers() }
-    }
-}
-
-impl Ask {
-    /// Whether no packet of which this is known is what it asks for, whatever the data.
-    fn is_missed(&self, known: &[Word; WORDS]) -> bool {
-        let word = known.get(self.word);
-        word.is_some_and(|word| (self.fixed ^ word.value) & self.mask & word.known & kind_bits(self.word) != 0)
     }
 }

@@ -1,6 +1,7 @@
 //! A frame that is changed where it lies.
 
 use weir_codegen::WINDOW;
+use weir_wire::{Ipv4, Ipv6, View};
 
 use super::program::{Edit, Op};
 use crate::compiled::{Found, Version};
@@ -165,19 +166,14 @@ impl At {
     fn decrement_ttl(&self, bytes: &mut [u8]) {
         match self.ip {
             Some((start, true)) => {
-                if let Some(limit) = bytes.get_mut(start + 7) {
-                    *limit = limit.wrapping_sub(1);
+                if let Some(ip) = bytes.get_mut(start..).and_then(Ipv6::view_mut) {
+                    ip.hop_limit = ip.hop_limit.wrapping_sub(1);
                 }
             }
             Some((start, false)) => {
-                let header = bytes.get_mut(start..).and_then(<[u8]>::first_chunk_mut::<20>);
-                let Some(header) = header else { return };
-                // TTL and protocol are one word m of the checksum, which becomes m - 0x100 where it is no less: ~m + m' is 0xfeff then, whatever m is
-                // (RFC 1624, equation 3).
-                header[8] = header[8].wrapping_sub(1);
-                let sum = u32::from(!u16::from_be_bytes([header[10], header[11]])) + 0xfeff;
-                let sum = !((sum >> 16) + (sum & 0xffff)) as u16;
-                [header[10], header[11]] = sum.to_be_bytes();
+                if let Some(ip) = bytes.get_mut(start..).and_then(Ipv4::view_mut) {
+                    ip.decrement_ttl();
+                }
             }
             None => {}
         }

@@ -87,7 +87,7 @@ fn with_header<H: Header, const N: usize, const ALL: usize>(packet: &mut Packet,
 
 /// Writes the addresses of an Ethernet header and the two bytes behind them, by two words that overlap.
 #[inline(always)]
-fn write_front<const N: usize>(ethernet: &mut [u8; N], adjacency: Adjacency, source: u64) {
+pub(crate) fn write_front<const N: usize>(ethernet: &mut [u8; N], adjacency: Adjacency, source: u64) {
     if let Some(first) = ethernet.first_chunk_mut::<8>() {
         *first = adjacency.front();
     }

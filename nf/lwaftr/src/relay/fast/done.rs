@@ -20,28 +20,6 @@ impl Sum {
         self.before += before as u64;
         self.after += after as u64;
     }
-
-    /// Counts the packets in the mask, whose bytes these are.
-    fn count(self, of: u64, tally: &Tally, [came, whole_in, left, whole_out]: [Count; 4]) {
-        let packets = of.count_ones().into();
-        if packets > 0 {
-            tally.add(came, packets, self.before);
-            tally.add(whole_in, packets, 0);
-            tally.add(left, packets, self.after);
-            tally.add(whole_out, packets, 0);
-        }
-    }
-
-    /// The same of packets that an egress filter kept back.
-    fn stop(self, of: u64, tally: &Tally, [came, whole_in, filtered, dropped]: [Count; 4]) {
-        let packets = of.count_ones().into();
-        if packets > 0 {
-            tally.add(came, packets, self.before);
-            tally.add(whole_in, packets, 0);
-            tally.add(filtered, packets, self.after);
-            tally.add(dropped, packets, self.before);
-        }
-    }
 }
 
 /// What a packet has become.
@@ -79,6 +57,23 @@ impl Outcome {
             }
         }
     }
+
+    /// Counts its packets: all as they came in, and then those that left, and those that egress filters kept back.
+    fn count(&self, tally: &Tally, [came, whole]: [Count; 2], out: [[Count; 2]; 2]) {
+        let [[left, whole_out], [filtered, dropped]] = out;
+        let Sum { before, after } = self.sent;
+        add_all(tally, self.gone, [(came, before), (whole, 0), (left, after), (whole_out, 0)]);
+        let Sum { before, after } = self.stopped;
+        add_all(tally, self.kept, [(came, before), (whole, 0), (filtered, after), (dropped, before)]);
+    }
+}
+
+/// Counts the packets in a mask, each time with so many bytes.
+fn add_all<const N: usize>(tally: &Tally, of: u64, counts: [(Count, u64); N]) {
+    if of != 0 {
+        let packets = of.count_ones().into();
+        counts.into_iter().for_each(|(count, bytes)| tally.add(count, packets, bytes));
+    }
 }
 
 /// What became of the packets of a batch.
@@ -111,32 +106,17 @@ impl Done {
         let Done { into, from, hairpin, inside, ref ports } = self;
         out.answer_indexed_each(into.gone | hairpin.gone | from.gone, ports);
         let tally = &border.tally;
-        into.sent.count(into.gone, tally, [Count::InFour, Count::WholeFour, Count::OutSix, Count::OutWholeSix]);
-        from.sent.count(from.gone, tally, [Count::InSix, Count::WholeSix, Count::OutFour, Count::OutWholeFour]);
-        hairpin.sent.count(hairpin.gone, tally, [Count::InSix, Count::WholeSix, Count::OutSix, Count::OutWholeSix]);
+        let (from_four, from_six) = ([Count::InFour, Count::WholeFour], [Count::InSix, Count::WholeSix]);
+        let (to_four, to_six) = ([Count::OutFour, Count::OutWholeFour], [Count::OutSix, Count::OutWholeSix]);
+        into.count(tally, from_four, [to_six, [Count::FilteredOutSix, Count::DropFour]]);
+        from.count(tally, from_six, [to_four, [Count::FilteredOutFour, Count::DropSix]]);
+        hairpin.count(tally, from_six, [to_six, [Count::FilteredOutSix, Count::DropSix]]);
         let hairpins = hairpin.gone | hairpin.kept;
-        if hairpins != 0 {
-            tally.add(Count::Hairpin, hairpins.count_ones().into(), inside);
-        }
+        add_all(tally, hairpins, [(Count::Hairpin, inside)]);
         let [kept_six, kept_four] = [into.kept | hairpin.kept, from.kept];
         if kept_six | kept_four != 0 {
             out.answer_all(kept_six, Exit::FilteredOutSix);
             out.answer_all(kept_four, Exit::FilteredOutFour);
-            into.stopped.stop(
-                into.kept,
-                tally,
-                [Count::InFour, Count::WholeFour, Count::FilteredOutSix, Count::DropFour],
-            );
-            from.stopped.stop(
-                from.kept,
-                tally,
-                [Count::InSix, Count::WholeSix, Count::FilteredOutFour, Count::DropSix],
-            );
-            hairpin.stopped.stop(
-                hairpin.kept,
-                tally,
-                [Count::InSix, Count::WholeSix, Count::FilteredOutSix, Count::DropSix],
-            );
         }
         self.all()
     }
