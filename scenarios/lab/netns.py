@@ -33,6 +33,11 @@ def run(*argv, check=True, timeout=PATIENCE, **kwargs):
     return done.stdout
 
 
+def enter(namespace):
+    """What stands in front of a command that is to run in a namespace; nothing, where there is none."""
+    return ("ip", "netns", "exec", namespace.name) if namespace else ()
+
+
 class Namespace:
     """A network namespace without IPv6, so that nothing is sent that a test did not ask for."""
 
@@ -44,11 +49,11 @@ class Namespace:
 
     def run(self, *argv, check=True, timeout=PATIENCE):
         """Runs a command inside."""
-        return run("ip", "netns", "exec", self.name, *argv, check=check, timeout=timeout)
+        return run(*enter(self), *argv, check=check, timeout=timeout)
 
     def popen(self, *argv, **kwargs):
         """Starts a command inside."""
-        return subprocess.Popen(("ip", "netns", "exec", self.name, *argv), text=True, **kwargs)
+        return subprocess.Popen((*enter(self), *argv), text=True, **kwargs)
 
     @contextlib.contextmanager
     def entered(self):

@@ -11,6 +11,7 @@ import threading
 import time
 
 from . import PATIENCE
+from .netns import enter
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("WEIR", ROOT / "target/debug/weir"))
@@ -32,10 +33,9 @@ class Weir:
         self.config.write_text(config, encoding="utf-8")
         self.name = f"test-{os.getpid()}-{Weir._count}"
         self.socket = self.folder / "weir.sock"
-        enter = ("ip", "netns", "exec", namespace.name) if namespace else ()
         # pylint: disable=consider-using-with
         self.process = subprocess.Popen(
-            (*enter, PROGRAM, "run", self.config, "--name", self.name, "--socket", self.socket, *arguments),
+            (*enter(namespace), PROGRAM, "run", self.config, "--name", self.name, "--socket", self.socket, *arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

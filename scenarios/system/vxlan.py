@@ -1,15 +1,14 @@
 """VXLAN tunnels of a bridge and of a switch: byte by byte as scapy has it, floods among several tunnels, and hosts that talk with hosts behind Open vSwitch."""
 
-import os
 import re
 import shutil
-import subprocess
 import tempfile
 
 from scapy.layers.vxlan import VXLAN
 
 from lab import Skipped
 from lab.netns import Lab, run
+from lab.openvswitch import OpenVSwitch
 from lab.packets import IP, UDP, Ether, IPv6, payload, raw
 from lab.weir import Weir, wait_for
 
@@ -161,43 +160,6 @@ def test_a_switch_has_tunnels_for_ports():
         net.weir.stop()
 
 
-class _OpenVSwitch:
-    """Open vSwitch with its own data path in a namespace, of which nothing is seen outside."""
-
-    def __init__(self, lab, namespace):
-        tools = {tool: shutil.which(tool) or shutil.which(tool, path="/usr/sbin") for tool in ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl")}
-        if not all(tools.values()):
-            raise Skipped("Open vSwitch is missing (package openvswitch-switch)")
-        if not os.path.exists("/dev/net/tun"):
-            raise Skipped("the kernel has no /dev/net/tun: modprobe tun")
-        folder = tempfile.TemporaryDirectory(prefix="weir-ovs-")  # pylint: disable=consider-using-with
-        lab.at_end(folder.cleanup)
-        self.namespace, self.folder, self._tool = namespace, folder.name, tools
-        database, socket = f"{self.folder}/conf.db", f"unix:{self.folder}/db.sock"
-        run(tools["ovsdb-tool"], "create", database, "/usr/share/openvswitch/vswitch.ovsschema")
-        self._socket = socket
-        self._start(lab, tools["ovsdb-server"], database, f"--remote=p{socket}")
-        assert wait_for(lambda: os.path.exists(f"{self.folder}/db.sock"))
-        self.vsctl("--no-wait", "init")
-        self._start(lab, tools["ovs-vswitchd"], socket)
-
-    def _start(self, lab, tool, *arguments):
-        name = os.path.basename(tool)
-        environment = dict(os.environ, OVS_RUNDIR=self.folder, OVS_LOGDIR=self.folder, OVS_DBDIR=self.folder)
-        more = (f"--unixctl={self.folder}/{name}.ctl", f"--log-file={self.folder}/{name}.log")
-        process = self.namespace.popen(tool, *arguments, *more, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-        def end():
-            process.terminate()
-            process.wait()
-
-        lab.at_end(end)
-
-    def vsctl(self, *words):
-        """What `ovs-vsctl` says."""
-        return self.namespace.run(self._tool["ovs-vsctl"], f"--db={self._socket}", "--timeout=60", *words)
-
-
 def test_hosts_talk_through_a_tunnel_with_open_vswitch():
     """Two Linux hosts in one network: one behind a bridge of Weir, the other behind one of Open vSwitch, over IPv4 with a router's ARP between."""
     with Lab() as lab:
@@ -207,7 +169,7 @@ def test_hosts_talk_through_a_tunnel_with_open_vswitch():
         lab.wire((ovs, "lan", "02:00:00:00:03:02"), (far, "eth0", "02:00:00:00:03:03"))
         for host, address in ((near, "10.0.0.1/24"), (far, "10.0.0.2/24")):
             host.run("ip", "address", "add", address, "dev", "eth0")
-        switch = _OpenVSwitch(lab, ovs)
+        switch = OpenVSwitch(lab, ovs)
         netdev = ("datapath_type=netdev",)
         switch.vsctl("add-br", "br-under", "--", "set", "bridge", "br-under", *netdev, "--", "add-port", "br-under", "under")
         ovs.run("ip", "address", "add", "192.0.2.9/24", "dev", "br-under")

@@ -1,0 +1,58 @@
+"""Open vSwitch in network namespaces, as Debian has it."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+from . import Skipped
+from .netns import run
+from .weir import wait_for
+
+_SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
+
+
+class OpenVSwitch:
+    """Open vSwitch with its own data path in a namespace, of which nothing is seen outside; what the machine may run of it is not touched."""
+
+    def __init__(self, lab, namespace):
+        if not all(shutil.which(tool) for tool in ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl")):
+            raise Skipped("Open vSwitch is not installed (package openvswitch-switch)")
+        if not os.path.exists("/dev/net/tun"):
+            raise Skipped("the kernel has no /dev/net/tun: modprobe tun")
+        self._namespace = namespace
+        own = tempfile.TemporaryDirectory(prefix="weir-ovs-")  # pylint: disable=consider-using-with
+        lab.at_end(own.cleanup)
+        self._folder = pathlib.Path(own.name)
+        database = self._folder / "db.sock"
+        run("ovsdb-tool", "create", str(self._folder / "conf.db"), _SCHEMA)
+        self._start(lab, "ovsdb-server", str(self._folder / "conf.db"), f"--remote=punix:{database}")
+        assert wait_for(database.exists), "ovsdb-server makes no socket"
+        self.vsctl("--no-wait", "init")
+        self._start(lab, "ovs-vswitchd", f"unix:{database}")
+
+    def _start(self, lab, tool, *arguments):
+        folders = {name: str(self._folder) for name in ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR")}
+        more = (f"--unixctl={self._folder}/{tool}.ctl", f"--log-file={self._folder}/{tool}.log")
+        nowhere, environment = subprocess.DEVNULL, {**os.environ, **folders}
+        process = self._namespace.popen(tool, *arguments, *more, env=environment, stdout=nowhere, stderr=nowhere)
+
+        def end():
+            process.terminate()
+            process.wait()
+
+        lab.at_end(end)
+
+    def vsctl(self, *words):
+        """What `ovs-vsctl` says, once what it changes counts."""
+        return self._namespace.run("ovs-vsctl", f"--db=unix:{self._folder}/db.sock", "--timeout=60", *words)
+
+    def add_switch(self, interfaces, datapath_id, controller):
+        """A bridge that does what a controller says by OpenFlow 1.3, with these interfaces as its ports, from 1 on."""
+        keys = ("datapath_type=netdev", "protocols=OpenFlow13", "fail_mode=secure", f"other_config:datapath-id={datapath_id:016x}")
+        words = ["add-br", "switch", "--", "set", "bridge", "switch", *keys]
+        for number, interface in enumerate(interfaces, 1):
+            port = ("add-port", "switch", interface, "--", "set", "interface", interface, f"ofport_request={number}")
+            words += ["--", *port]
+        self.vsctl(*words, "--", "set-controller", "switch", controller)
