@@ -58,6 +58,12 @@ impl<const W: usize> Numbered<W> {
         }
     }
 
+    /// The numbers of the rules of matches, by what is found.
+    #[inline(always)]
+    pub fn rules(&self) -> &[u32] {
+        &self.rules
+    }
+
     /// The number of the rule of a match that was found; [`NONE`] where none was.
     #[inline(always)]
     pub fn rule(&self, found: u32) -> u32 {

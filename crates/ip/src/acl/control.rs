@@ -15,7 +15,7 @@ use super::load::{Misled, WantedAcls};
 use super::rule::{Action, Rule};
 use super::sets::Sets;
 use super::stage::{Acl, Own, Side};
-use super::tables::{Deed, List, Log, NO_LIST, Tables};
+use super::tables::{Deed, Deeds, List, Log, NO_LIST, Tables};
 use super::{MAX_LISTS, MAX_RULES};
 use crate::Interfaces;
 use crate::fast::scope::Chosen;
@@ -370,7 +370,7 @@ impl ListOf {
             deeds.push(deed_of(stated));
         }
         self.free.clear();
-        let (four, six, deeds) = (Numbered::new(four), Numbered::new(six), Arc::new(deeds));
+        let (four, six, deeds) = (Numbered::new(four), Numbered::new(six), Arc::new(Deeds::new(deeds)));
         self.seen = Arc::new(List { four, six, deeds, ..(*self.seen).clone() });
     }
 
@@ -389,12 +389,8 @@ impl ListOf {
         stated.matches = (four.len(), six.len());
         let (at_four, at_six) = self.front(position);
         let mut seen = (*self.seen).clone();
-        stated.number = self.free.pop().unwrap_or(seen.deeds.len() as u32);
-        let deeds = Arc::make_mut(&mut seen.deeds);
-        match deeds.get_mut(stated.number as usize) {
-            Some(deed) => *deed = deed_of(&stated),
-            None => deeds.push(deed_of(&stated)),
-        }
+        stated.number = self.free.pop().unwrap_or(seen.deeds.next());
+        Arc::make_mut(&mut seen.deeds).set(stated.number, deed_of(&stated));
         seen.four.insert(at_four, stated.number, four);
         seen.six.insert(at_six, stated.number, six);
         self.rules.insert(position, stated);

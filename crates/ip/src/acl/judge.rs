@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use weir_acl::numbered::Numbered;
 use weir_acl::recent::BETWEEN;
 use weir_net::VrfId;
-use weir_packet::{Batch, Packet};
+use weir_packet::{Batch, Packet, Slot};
 use weir_simd::Kernel;
-use weir_table::classifier::{BATCH, Keys};
-use weir_wire::{Ipv4, Ipv6, View, checksum, ethernet};
+use weir_table::classifier::{BATCH, Keys, NONE};
+use weir_wire::{Ethernet, Ipv4, Ipv6, View, checksum, ethernet};
 
 use super::Side;
-use super::key::{FOUR, Key, SIX};
+use super::key::{FOUR, Key, SIX, plain};
 use super::rule::Action;
 use super::tables::{Deed, List, Log, Logged};
 use crate::fast::by_interface::ByInterface;
@@ -27,7 +28,7 @@ pub(super) struct Verdicts {
 
 /// What one stage judges by.
 pub(super) struct Judge {
-    kernel: Kernel,
+    pub(super) kernel: Kernel,
     counters: Arc<WorkerCounters>,
     log: Arc<Log>,
     side: Side,
@@ -75,52 +76,86 @@ impl Judge {
         packets: &ByInterface,
         now: u64,
     ) -> Verdicts {
-        let (mut four, mut six) = (Chosen::none(), Chosen::none());
-        batch.each_ref_in(
-            mask,
-            #[inline(always)]
-            |slot, packet| match Key::of(packet, packets.l3[slot.index()].into()) {
-                Key::Four(key) => {
-                    self.four.set(four.count, key);
-                    four.add(slot.index(), packet.len());
-                }
-                Key::Six(key) => {
-                    self.six.set(six.count, key);
-                    six.add(slot.index(), packet.len());
-                }
-                Key::Other => {}
-            },
-        );
+        let (four, six) = match packets.is_untagged {
+            true => self.take_keys(
+                batch,
+                mask,
+                #[inline(always)]
+                |_| Ethernet::LEN,
+            ),
+            false => self.take_keys(
+                batch,
+                mask,
+                #[inline(always)]
+                |slot| packets.l3[slot.index()].into(),
+            ),
+        };
         let mut verdicts = Verdicts::default();
         let mut found = [0; BATCH];
         if four.count > 0 {
             list.four.classifier.lookup_batch(self.kernel, &self.four, four.count, &mut found);
-            self.carry_out((list, false), &found, &four, (batch, packets, now), &mut verdicts);
+            self.carry_out((list, &list.four), &found, &four, (batch, packets, now), &mut verdicts);
         }
         if six.count > 0 {
             list.six.classifier.lookup_batch(self.kernel, &self.six, six.count, &mut found);
-            self.carry_out((list, true), &found, &six, (batch, packets, now), &mut verdicts);
+            self.carry_out((list, &list.six), &found, &six, (batch, packets, now), &mut verdicts);
         }
         verdicts
     }
 
+    /// Makes the keys of the packets in a mask, whose network headers begin at `l3`; answers whose they are, by family.
     #[inline(always)]
-    fn carry_out(
+    fn take_keys(&mut self, batch: &Batch, mask: u64, l3: impl Fn(Slot) -> usize) -> (Chosen, Chosen) {
+        let (mut four, mut six) = (Chosen::none(), Chosen::none());
+        batch.each_ref_in(
+            mask,
+            #[inline(always)]
+            |slot, packet| match plain(packet, l3(slot)) {
+                Some(key) => {
+                    self.four.set(four.count, key);
+                    four.add(slot.index(), packet.len());
+                }
+                None => self.take_any(packet, (slot.index(), l3(slot)), (&mut four, &mut six)),
+            },
+        );
+        (four, six)
+    }
+
+    /// Makes the key of a packet that is not as most are.
+    #[inline(never)]
+    fn take_any(&mut self, packet: &Packet, (at, l3): (usize, usize), (four, six): (&mut Chosen, &mut Chosen)) {
+        match Key::of(packet, l3) {
+            Key::Four(key) => {
+                self.four.set(four.count, key);
+                four.add(at, packet.len());
+            }
+            Key::Six(key) => {
+                self.six.set(six.count, key);
+                six.add(at, packet.len());
+            }
+            Key::Other => {}
+        }
+    }
+
+    #[inline(always)]
+    fn carry_out<const W: usize>(
         &mut self,
-        (list, is_six): (&List, bool),
+        (list, rules): (&List, &Numbered<W>),
         found: &[u32; BATCH],
         some: &Chosen,
         (batch, packets, now): (&mut Batch, &ByInterface, u64),
         verdicts: &mut Verdicts,
     ) {
         let counters = Arc::clone(&self.counters);
-        let tally = counters.view(counters.places());
-        for (n, found) in found.iter().enumerate().take(some.count) {
-            let deed = list.deed(is_six, *found);
-            tally.count(deed.place, 1, some.bytes[n].into());
-            if !deed.is_plain() {
+        let (tally, default) = (counters.view(counters.places()), list.default_brief());
+        let (rules, briefs) = (rules.rules(), list.briefs());
+        for (n, found) in found.iter().enumerate().take(some.count.min(BATCH)) {
+            let rule = rules.get(*found as usize).copied().unwrap_or(NONE);
+            let brief = briefs.get(rule as usize).copied().unwrap_or(default);
+            tally.count(brief.place(), 1, some.bytes[n].into());
+            if !brief.is_plain() {
                 let bit = 1 << (some.slots[n] % 64);
-                self.carry_out_more((list, deed), bit, (&mut *batch, packets, now), verdicts);
+                self.carry_out_more((list, list.deed(rule)), bit, (&mut *batch, packets, now), verdicts);
             }
         }
     }

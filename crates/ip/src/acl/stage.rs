@@ -115,6 +115,17 @@ impl Stage for Acl {
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        // Compiled for what the CPU has: keys and counts are made of bytes in network order.
+        self.judge.kernel.run(
+            #[inline(always)]
+            || self.run_all(batch, out),
+        );
+    }
+}
+
+impl Acl {
+    #[inline(always)]
+    fn run_all(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let Acl { side, own, chosen, tables, fib, judge, packets } = self;
         let tables = tables.load(out.reader());
         let (lists, port) = match side {

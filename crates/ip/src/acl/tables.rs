@@ -6,7 +6,6 @@ use weir_acl::numbered::Numbered;
 use weir_acl::police::Police;
 use weir_acl::recent::Recent;
 use weir_net::VrfId;
-use weir_table::classifier::NONE;
 
 use super::Side;
 use super::key::{FOUR, SIX};
@@ -28,10 +27,66 @@ pub(super) struct Deed {
 
 impl Deed {
     /// Whether its packets simply go on.
-    #[inline(always)]
-    pub(super) fn is_plain(&self) -> bool {
+    fn is_plain(&self) -> bool {
         let more = self.is_logged || self.set_dscp.is_some() || self.police.is_some() || self.redirect.is_some();
         self.action == Action::Permit && !more
+    }
+}
+
+/// What the rules of a list do, by their numbers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Deeds {
+    all: Vec<Deed>,
+    /// What most packets need to know of theirs, in few bytes, so that many stay in the nearest cache.
+    briefs: Vec<Brief>,
+}
+
+/// Of a rule: where its packets are counted, and whether they simply go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Brief(u32);
+
+impl Brief {
+    /// Set where there is more to do with packets.
+    const MORE: u32 = 1 << 31;
+
+    fn of(deed: &Deed) -> Brief {
+        Brief(deed.place & !Brief::MORE | if deed.is_plain() { 0 } else { Brief::MORE })
+    }
+
+    /// Where its packets are counted.
+    #[inline(always)]
+    pub(super) fn place(self) -> u32 {
+        self.0 & !Brief::MORE
+    }
+
+    /// Whether its packets simply go on.
+    #[inline(always)]
+    pub(super) fn is_plain(self) -> bool {
+        self.0 & Brief::MORE == 0
+    }
+}
+
+impl Deeds {
+    /// Those of rules that are numbered from 0 on.
+    pub(super) fn new(all: Vec<Deed>) -> Deeds {
+        Deeds { briefs: all.iter().map(Brief::of).collect(), all }
+    }
+
+    /// The number of the next rule, where none is free.
+    pub(super) fn next(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    /// Says what the rule of a number does, which is known or the next.
+    pub(super) fn set(&mut self, number: u32, deed: Deed) {
+        let (at, brief) = (number as usize, Brief::of(&deed));
+        match (self.all.get_mut(at), self.briefs.get_mut(at)) {
+            (Some(known), Some(known_brief)) => (*known, *known_brief) = (deed, brief),
+            _ => {
+                self.all.push(deed);
+                self.briefs.push(brief);
+            }
+        }
     }
 }
 
@@ -41,21 +96,26 @@ pub(super) struct List {
     pub(super) name: Arc<str>,
     pub(super) four: Numbered<FOUR>,
     pub(super) six: Numbered<SIX>,
-    /// By number of the rule; none where nobody has the number.
-    pub(super) deeds: Arc<Vec<Deed>>,
+    pub(super) deeds: Arc<Deeds>,
     /// Of packets that no rule matches.
     pub(super) default: Deed,
 }
 
 impl List {
-    /// What becomes of a packet of which a match of IPv4, or of IPv6, was found.
+    /// What most packets need to know of rules, by their numbers.
     #[inline(always)]
-    pub(super) fn deed(&self, is_six: bool, found: u32) -> &Deed {
-        if found == NONE {
-            return &self.default;
-        }
-        let rule = if is_six { self.six.rule(found) } else { self.four.rule(found) };
-        self.deeds.get(rule as usize).unwrap_or(&self.default)
+    pub(super) fn briefs(&self) -> &[Brief] {
+        &self.deeds.briefs
+    }
+
+    /// The same of packets that no rule matches.
+    pub(super) fn default_brief(&self) -> Brief {
+        Brief::of(&self.default)
+    }
+
+    /// What becomes of a packet that the rule of this number matches, or none.
+    pub(super) fn deed(&self, rule: u32) -> &Deed {
+        self.deeds.all.get(rule as usize).unwrap_or(&self.default)
     }
 }
 

@@ -12,11 +12,13 @@ pub(crate) struct ByInterface {
     pub(crate) interfaces: [InterfaceId; BATCH],
     /// Where network headers begin.
     pub(crate) l3: [u8; BATCH],
+    /// Whether all of them begin behind a header without tags.
+    pub(crate) is_untagged: bool,
 }
 
 impl Default for ByInterface {
     fn default() -> ByInterface {
-        ByInterface { interfaces: [NO_INTERFACE; BATCH], l3: [0; BATCH] }
+        ByInterface { interfaces: [NO_INTERFACE; BATCH], l3: [0; BATCH], is_untagged: false }
     }
 }
 
@@ -24,7 +26,9 @@ impl ByInterface {
     /// Finds them out for a batch, whose packets leave by the port `out`, or came in by those that their lane says.
     pub(crate) fn find_out(&mut self, out: Option<u16>, ingress: &Ingress, batch: &Batch) {
         let port = out.or_else(|| common_port(&batch.lanes.port));
-        if let Some(port) = port.filter(|port| !may_be_tagged(Some(*port), ingress)) {
+        let plain = port.filter(|port| !may_be_tagged(Some(*port), ingress));
+        self.is_untagged = plain.is_some();
+        if let Some(port) = plain {
             self.l3 = [Ethernet::LEN as u8; BATCH];
             self.interfaces = [ingress.untagged_of(port); BATCH];
             return;

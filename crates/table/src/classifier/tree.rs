@@ -15,6 +15,9 @@ pub(super) struct Place(u64);
 /// Places, and blocks, at most.
 pub(super) const MAX_PLACES: usize = 1 << 24;
 
+/// Bytes of blocks that lie in the nearest cache, most probably.
+const NEAR: usize = 16 << 10;
+
 /// The most bits of a window.
 pub(super) const MAX_WIDTH: u32 = 12;
 
@@ -103,7 +106,7 @@ impl<const W: usize> Classifier<W> {
         for tree in &self.trees {
             let mut place = self.place(tree.root);
             for _ in 0..tree.depth {
-                place = self.next(place, key);
+                place = self.next_of(place, key);
             }
             best = self.better(best, self.blocks.first(place.block(), key));
         }
@@ -121,45 +124,66 @@ impl<const W: usize> Classifier<W> {
     #[inline(always)]
     fn look_up(&self, kernel: Kernel, keys: &Keys<W>, count: usize, found: &mut [u32; BATCH]) {
         let mut best = [self.any; BATCH];
+        let mut ranks = [self.rank(self.any); BATCH];
         for tree in &self.trees {
-            let (mut places, mut blocks, mut slots) = ([Place(0); BATCH], [0; BATCH], [NONE; BATCH]);
-            let Some(some) = places.get_mut(..count) else { return };
-            self.descend(self.place(tree.root), tree.depth, keys, some);
-            for (block, place) in blocks.iter_mut().zip(some) {
-                *block = place.block();
-                self.blocks.prefetch(*block);
+            let (mut blocks, mut slots) = ([0; BATCH], [NONE; BATCH]);
+            let Some(some) = blocks.get_mut(..count) else { return };
+            self.descend(*tree, keys, some);
+            // What the nearest cache has need not be asked for.
+            if self.blocks.bytes() > NEAR {
+                some.iter().for_each(|block| self.blocks.prefetch(*block));
             }
             self.blocks.first_each(kernel, &blocks, (keys, count), &mut slots);
             if self.trees.len() == 1 && self.any == NONE {
                 *found = slots;
                 return;
             }
-            for (best, slot) in best.iter_mut().zip(slots).take(count) {
-                *best = self.better(*best, slot);
+            for ((best, least), slot) in best.iter_mut().zip(&mut ranks).zip(slots).take(count) {
+                // What is no rule comes last.
+                let rank = self.rank(slot);
+                (*best, *least) = if rank < *least { (slot, rank) } else { (*best, *least) };
             }
         }
         *found = best;
     }
 
-    /// Leads keys from the root of a tree to their last places.
+    /// Leads keys through a tree to their blocks.
     #[inline(always)]
-    fn descend(&self, root: Place, depth: u32, keys: &Keys<W>, places: &mut [Place]) {
-        if depth == 0 {
-            return places.fill(root);
-        }
+    fn descend(&self, tree: Tree, keys: &Keys<W>, blocks: &mut [u32]) {
+        let root = self.place(tree.root);
         // All begin at the same place: its window is the same for all.
-        let window = root.window();
-        let words = keys.0.get(window.word).unwrap_or(&[0; BATCH]);
-        for (place, word) in places.iter_mut().zip(words) {
-            *place = self.place(root.first() + window.of(*word));
-        }
-        for _ in 1..depth {
-            for (at, place) in places.iter_mut().enumerate() {
-                let window = place.window();
-                let word = keys.0.get(window.word).map_or(0, |words| words[at % BATCH]);
-                *place = self.place(place.first() + window.of(word));
+        let (window, first) = (root.window(), root.first());
+        let Some(words) = keys.0.get(window.word) else { return };
+        match tree.depth {
+            0 => blocks.fill(root.block()),
+            1 => {
+                for (block, word) in blocks.iter_mut().zip(words) {
+                    *block = self.place(first + window.of(*word)).block();
+                }
+            }
+            depth => {
+                let mut places = [Place(0); BATCH];
+                for (place, word) in places.iter_mut().zip(words).take(blocks.len()) {
+                    *place = self.place(first + window.of(*word));
+                }
+                for _ in 2..depth {
+                    for (at, place) in places.iter_mut().enumerate().take(blocks.len()) {
+                        *place = self.next(*place, keys, at);
+                    }
+                }
+                for (at, (block, place)) in blocks.iter_mut().zip(places).enumerate() {
+                    *block = self.next(place, keys, at).block();
+                }
             }
         }
+    }
+
+    /// Where the window of a place leads one of the keys.
+    #[inline(always)]
+    fn next(&self, place: Place, keys: &Keys<W>, at: usize) -> Place {
+        let window = place.window();
+        let word = keys.0.get(window.word).map_or(0, |words| words[at % BATCH]);
+        self.place(place.first() + window.of(word))
     }
 
     #[inline(always)]
@@ -167,8 +191,8 @@ impl<const W: usize> Classifier<W> {
         self.places.get(at).copied().unwrap_or(Place(0))
     }
 
-    #[inline(always)]
-    fn next(&self, place: Place, key: &[u32; W]) -> Place {
+    /// The same of a key by itself.
+    fn next_of(&self, place: Place, key: &[u32; W]) -> Place {
         let window = place.window();
         let word = key.get(window.word).copied().unwrap_or(0);
         self.place(place.first() + window.of(word))
