@@ -404,10 +404,10 @@ impl Compiled {
         self.targets.get(found.target())
     }
 
-    /// Counts a packet that code decided about.
+    /// Counts packets that code decided about.
     #[inline]
-    pub(crate) fn count(&mut self) {
-        self.decided = self.decided.wrapping_add(1);
+    pub(crate) fn count(&mut self, packets: u64) {
+        self.decided = self.decided.wrapping_add(packets);
     }
 
     /// Frames of which each has what a flow of the first table asks for, if there is code that tries these.

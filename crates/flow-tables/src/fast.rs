@@ -8,6 +8,7 @@
 //! Where the switch has machine code, that puts the words, and knows the flows of small tables.
 
 use weir_openflow::Field;
+use weir_openflow::group::Counted;
 
 use crate::compiled::{Found, Target, Then};
 use crate::depth::Depth;
@@ -19,12 +20,14 @@ use crate::pipeline::Why;
 use crate::switch::Switch;
 use crate::table::FlowTable;
 
+mod alike;
 pub(crate) mod frame;
 mod going;
 mod plain;
 pub(crate) mod program;
 mod way;
 
+use alike::Alike;
 pub use frame::Frame;
 use frame::{At, TAG};
 pub use going::Copies;
@@ -48,8 +51,6 @@ struct Parsed {
     /// A flow that it meets in this table, unless it is changed before.
     known: Option<(u8, Slot)>,
     in_port: u32,
-    /// It was looked into; else only the port is known.
-    is_seen: bool,
     /// What machine code found, if it did.
     found: Option<Found>,
     /// The table that it is looked up in when many are at the same time; any, where no code says which.
@@ -59,18 +60,12 @@ struct Parsed {
 }
 
 impl Parsed {
-    /// Of another frame: only where it came in. What else there is belongs to one before.
-    #[inline]
-    fn set_port(&mut self, in_port: u32) {
-        (self.in_port, self.is_seen) = (in_port, false);
-    }
-
     /// What code found of a frame whose port is known.
     #[inline]
     fn set_found(&mut self, found: Found) {
         (self.found, self.known, self.wants) = (Some(found), None, Some(found.search()));
         self.at = At::found(found);
-        (self.is_seen, self.is_fragment) = (true, false);
+        self.is_fragment = false;
     }
 
     /// What is known of a frame whose port is known, which is looked into so far.
@@ -85,7 +80,6 @@ impl Parsed {
         fields.set(Field::TunnelId, 0);
         self.is_fragment = layout.ip.is_some_and(|ip: Ip| ip.fragment);
         (self.found, self.known, self.wants, self.at) = (None, None, None, At::of(&layout));
-        self.is_seen = true;
     }
 }
 
@@ -97,9 +91,11 @@ pub struct Frames {
     count: usize,
     /// How far those are looked into that code does not look into.
     depth: Depth,
-    /// Code looks into frames, before it is searched for their flows or when they are forwarded.
+    /// Code looks into frames.
     by_code: bool,
     searches: bool,
+    /// Those that were led last.
+    alike: Option<Alike>,
     /// The steps of the one that is forwarded.
     steps: Steps,
     /// Where its copies are changed.
@@ -115,9 +111,16 @@ impl Frames {
             depth: Depth::Port,
             by_code: false,
             searches: false,
+            alike: None,
             steps: Steps::new(),
             desk: Desk::new(),
         }
+    }
+
+    /// Whether code leads frames one by one, and none has to be looked into before: [`Switch::lead`] in place of [`Switch::look`].
+    #[inline]
+    pub fn is_led(&self) -> bool {
+        self.by_code && !self.searches
     }
 }
 
@@ -144,17 +147,11 @@ impl Switch {
     pub fn look(&self, frame: &mut impl Frame, in_port: u32, frames: &mut Frames) {
         let Some(parsed) = frames.parsed.get_mut(frames.count) else { return };
         frames.count += 1;
-        parsed.set_port(in_port);
-        if frames.by_code {
-            // Without searches there is time when it is forwarded.
-            if !frames.searches {
-                return;
-            }
-            if let Some(found) = self.find_by_code(frame, parsed) {
-                return parsed.set_found(found);
-            }
+        parsed.in_port = in_port;
+        match frames.by_code.then(|| self.find_by_code(frame, parsed)).flatten() {
+            Some(found) => parsed.set_found(found),
+            None => parsed.set(frame.bytes(), frames.depth),
         }
-        parsed.set(frame.bytes(), frames.depth);
     }
 
     /// What code finds of a frame, of which the port is known.
@@ -190,10 +187,9 @@ impl Switch {
         copies: &mut impl Copies,
         now: u64,
     ) -> Option<Forwarded> {
-        let Frames { parsed, steps, desk, depth, .. } = frames;
+        let Frames { parsed, steps, desk, .. } = frames;
         let parsed = parsed.get_mut(number)?;
-        let found = if parsed.is_seen { parsed.found } else { self.find_by_code(frame, parsed) };
-        let target = match found {
+        let target = match parsed.found {
             Some(found) => {
                 let target = self.tables.code().target(found)?;
                 // Most that code knows leave at once: nothing more needs to be noted of them.
@@ -202,25 +198,17 @@ impl Switch {
                 }
                 *target
             }
+            None if !self.ports.receives(parsed.in_port) || parsed.is_fragment && self.drops_fragments() => {
+                return None;
+            }
             None => Target::USUAL,
         };
-        match found {
-            Some(found) if !parsed.is_seen => parsed.set_found(found),
-            Some(_) => {}
-            None => {
-                if !parsed.is_seen {
-                    parsed.set(frame.bytes(), *depth);
-                }
-                if !self.ports.receives(parsed.in_port) || parsed.is_fragment && self.drops_fragments() {
-                    return None;
-                }
-            }
-        }
+        let is_by_code = parsed.found.is_some();
         let became = match self.go_plainly(&target, frame, parsed, now) {
             Some(became) => Some(became),
             None => self.go_any_way(&target, (frame, parsed), (steps, copies, desk), now),
         }?;
-        if found.is_some() {
+        if is_by_code {
             self.tables.count_by_code();
         }
         Some(became)
@@ -264,7 +252,7 @@ impl Switch {
     ) -> Forwarded {
         let bytes = frame.bytes().len();
         self.ports.received(in_port, bytes, true);
-        self.tables.meet_found(found, bytes, now);
+        self.tables.meet_found(found, Counted::one(bytes), now);
         if let End::Others(others) = end {
             let mut going = Going::new(frame, copies, desk, At::default());
             let became = self.ports.send_by_others(others, in_port, bytes, |port| going.leave(port));

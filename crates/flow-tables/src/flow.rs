@@ -100,7 +100,13 @@ impl Flow {
 
     /// Counts a packet of so many bytes.
     pub(crate) fn count(&mut self, bytes: usize, now: u64) {
-        self.counted.add(bytes);
+        self.count_all(Counted::one(bytes), now);
+    }
+
+    /// Counts packets.
+    #[inline]
+    pub(crate) fn count_all(&mut self, packets: Counted, now: u64) {
+        self.counted.add_all(packets);
         self.last_used = self.last_used.max(now);
     }
 

@@ -2,6 +2,7 @@
 
 use weir_openflow::Error;
 use weir_openflow::error::PortModFailed;
+use weir_openflow::group::Counted;
 use weir_openflow::port::{Duration, Port, PortMod, PortReason, PortStats, PortStatus, config, number, state};
 
 use crate::fast::program::Others;
@@ -202,8 +203,18 @@ impl Ports {
     }
 
     #[inline]
+    pub(crate) fn received_all(&mut self, port: u32, packets: Counted) {
+        self.add(port, [(RX_PACKETS, packets.packets), (RX_BYTES, packets.bytes)]);
+    }
+
+    #[inline]
     pub(crate) fn sent(&mut self, port: u32, bytes: usize) {
-        self.add(port, [(TX_PACKETS, 1), (TX_BYTES, bytes as u64)]);
+        self.sent_all(port, Counted::one(bytes));
+    }
+
+    #[inline]
+    pub(crate) fn sent_all(&mut self, port: u32, packets: Counted) {
+        self.add(port, [(TX_PACKETS, packets.packets), (TX_BYTES, packets.bytes)]);
     }
 
     pub(crate) fn not_sent(&mut self, port: u32) {

@@ -83,8 +83,14 @@ impl FlowTable {
     /// A packet meets the flow of a slot.
     #[inline]
     pub(crate) fn meet(&mut self, slot: Slot) -> Option<&mut Flow> {
-        self.lookups += 1;
-        self.matched += 1;
+        self.meet_all(slot, 1)
+    }
+
+    /// So many packets do.
+    #[inline]
+    pub(crate) fn meet_all(&mut self, slot: Slot, packets: u64) -> Option<&mut Flow> {
+        self.lookups += packets;
+        self.matched += packets;
         self.in_slot_mut(slot)
     }
 

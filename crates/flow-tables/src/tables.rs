@@ -123,15 +123,17 @@ impl Tables {
         self.compiled.see_groups(needs, &self.tables);
     }
 
-    /// Counts a packet of so many bytes that code decided about at the flows that it met.
+    /// Counts packets that code decided about at the flows that they met.
     #[inline]
-    pub(crate) fn meet_found(&mut self, found: Found, bytes: usize, now: u64) {
+    pub(crate) fn meet_found(&mut self, found: Found, packets: Counted, now: u64) {
         let Tables { tables, compiled, .. } = self;
-        compiled.count();
+        compiled.count(packets.packets);
         let met = compiled.target(found).map_or(&[][..], Target::met);
         for (table, slot) in met {
-            if let Some(flow) = tables.get_mut(usize::from(*table)).and_then(|table| table.meet(*slot)) {
-                flow.count(bytes, now);
+            if let Some(flow) =
+                tables.get_mut(usize::from(*table)).and_then(|table| table.meet_all(*slot, packets.packets))
+            {
+                flow.count_all(packets, now);
             }
         }
     }
@@ -139,7 +141,7 @@ impl Tables {
     /// Counts a packet that code decided about.
     #[inline]
     pub(crate) fn count_by_code(&mut self) {
-        self.compiled.count();
+        self.compiled.count(1);
     }
 
     /// Notes what has changed about a table: whether it is one of those in which many packets can be looked up at the same time, and the code.

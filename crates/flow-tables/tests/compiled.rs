@@ -47,6 +47,43 @@ fn forward(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> Option<Bec
     })
 }
 
+/// Takes batches of frames through a switch that leads them where it can, and through one that follows the definition; how many were led.
+fn led_and_by_definition(flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Result<u64, TestCaseError> {
+    let [mut leading, mut definition] = [0, 1].map(|_| pipelines::switch(flows));
+    pipelines::compile(&mut leading);
+    let (mut known, mut led) = (Frames::new(1), 0);
+    for (batch, now) in packets.chunks(8).zip((0..).step_by(1_000_000)) {
+        leading.begin(&mut known);
+        if !known.is_led() {
+            return Ok(0);
+        }
+        for (port, bytes) in batch {
+            let (mut frame, mut copies) = (Buffer::of(bytes), Vec::new());
+            let became = match leading.lead(&mut frame, *port, &mut known, now) {
+                Some(port) => {
+                    led += 1;
+                    Some(Forwarded::Sent(port))
+                }
+                None => leading.forward(0, &mut frame, &mut known, &mut copies, now),
+            };
+            let ours = match became {
+                Some(Forwarded::Sent(port)) => Ok([vec![(port, frame.bytes().to_vec())], copies].concat()),
+                Some(Forwarded::Dropped(why)) => Err(why),
+                None => {
+                    let [one, other] = [&mut leading, &mut definition]
+                        .map(|switch| switch.judge(Packet::new(*port, bytes.clone()), now));
+                    prop_assert_eq!(one, other);
+                    continue;
+                }
+            };
+            prop_assert_eq!(ours, by_definition(&mut definition, *port, bytes, now), "{:x?}", bytes);
+        }
+        leading.settle(&mut known, now);
+    }
+    prop_assert_eq!(counted(&leading, 0), counted(&definition, 0));
+    Ok(led)
+}
+
 /// Takes frames through a switch with code and through one that follows the definition; how many the code decided about.
 fn both_ways(groups: Vec<GroupMod>, flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Result<u64, TestCaseError> {
     let [mut compiled, mut definition] = [0, 1].map(|_| pipelines::switch_with(groups.clone(), flows));
@@ -131,6 +168,24 @@ fn what_code_does_is_what_the_definition_does() {
     outcome.unwrap();
     // Else nothing was shown.
     assert!(by_code.get() * 5 > all.get(), "{} of {}", by_code.get(), all.get());
+}
+
+/// The same, where code leads packets of a batch, of which those that go the same way one after the other are counted together.
+#[test]
+fn what_is_led_is_counted_as_the_definition_counts() {
+    let packets = proptest::collection::vec((1..=PORTS, frame(), 1..6_usize), 1..12);
+    let (all, led) = (Cell::new(0), Cell::new(0));
+    let config = ProptestConfig { cases: 100, source_file: Some(file!()), ..ProptestConfig::default() };
+    let outcome = TestRunner::new(config).run(&(flows(), packets), |(flows, packets)| {
+        // Most come several times in a row.
+        let packets: Vec<_> =
+            packets.iter().flat_map(|(port, frame, times)| vec![(*port, frame.clone()); *times]).collect();
+        all.set(all.get() + packets.len() as u64);
+        led.set(led.get() + led_and_by_definition(&flows, &packets)?);
+        Ok(())
+    });
+    outcome.unwrap();
+    assert!(led.get() * 10 > all.get(), "{} of {}", led.get(), all.get());
 }
 
 /// Random tables that lead to each other, by flows of all kinds, to groups, and to a table with many flows.

@@ -164,10 +164,23 @@ pub struct Counted {
 }
 
 impl Counted {
+    /// One packet of so many bytes.
+    #[inline]
+    pub fn one(bytes: usize) -> Counted {
+        Counted { packets: 1, bytes: bytes as u64 }
+    }
+
     /// One packet more.
+    #[inline]
     pub fn add(&mut self, bytes: usize) {
-        self.packets = self.packets.wrapping_add(1);
-        self.bytes = self.bytes.wrapping_add(bytes as u64);
+        self.add_all(Counted::one(bytes));
+    }
+
+    /// So many more.
+    #[inline]
+    pub fn add_all(&mut self, more: Counted) {
+        self.packets = self.packets.wrapping_add(more.packets);
+        self.bytes = self.bytes.wrapping_add(more.bytes);
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Counted, Error> {

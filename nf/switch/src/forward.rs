@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use weir_flow_tables::agent::Beside;
 use weir_flow_tables::{Copies, Forwarded, Frame, Frames, Packet, Why};
-use weir_packet::{BATCH, Batch, HEADROOM, Held, LaneId, Lanes, REACH, Slot};
+use weir_packet::{BATCH, Batch, HEADROOM, Held, LaneId, Lanes, REACH, Slot, Slots};
 use weir_stage::{Declaration, Out, PortInfo, Stage};
 
 use crate::core::{Core, Shared};
@@ -177,18 +177,18 @@ impl Forward {
     fn take(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let Forward { shared, ports, frames } = self;
         let mut core = shared.core();
+        let mut left = batch.live();
         // Without a controller it may be a bridge, which looks into no table.
-        let uses_tables = !core.agent.is_standalone();
-        if uses_tables {
-            let switch = &core.agent.switch;
-            switch.begin(frames);
-            batch.each(|slot, packet, lanes| switch.look(&mut InPlace(packet), ports.number(lanes, slot), frames));
-            switch.approach(frames);
+        if !core.agent.is_standalone() {
+            core.agent.switch.begin(frames);
+            left = match frames.is_led() {
+                true => ports.lead(&mut core, batch, frames, out),
+                false => ports.forward_all(&mut core, batch, frames, out),
+            };
         }
         let mut told = false;
-        for (nth, slot) in batch.slots().enumerate() {
-            let is_done = uses_tables && ports.forward(&mut core, batch, (frames, nth, slot), out);
-            told |= !is_done && ports.interpret(&mut core, batch, slot, out);
+        for slot in Slots(left) {
+            told |= ports.interpret(&mut core, batch, slot, out);
         }
         drop(core);
         if told {
@@ -215,28 +215,63 @@ impl Ports {
         self.numbers.get(usize::from(lanes.port[slot])).copied().unwrap_or(0)
     }
 
-    /// Takes the `nth` packet of a batch by the fast path, if that goes.
+    /// Takes a batch by code, packet by packet; answers which ones are left for the interpreter.
+    #[inline]
+    fn lead(&self, core: &mut Core, batch: &mut Batch, frames: &mut Frames, out: &mut Out<'_>) -> u64 {
+        let (now, mut left) = (out.now(), 0);
+        let (mut last, mut way) = (0, None);
+        batch.each(|slot, packet, lanes| {
+            let led = match packet.len() {
+                14.. => core.agent.switch.lead(&mut InPlace(packet), self.number(lanes, slot), frames, now),
+                _ => None,
+            };
+            match led {
+                Some(port) => {
+                    if port != last {
+                        (last, way) = (port, way_of(port, self.count));
+                    }
+                    answer_way(way, slot, out);
+                }
+                None if !self.forward(core, (slot, packet, lanes), (0, &mut *frames), out) => left |= slot.bit(),
+                None => {}
+            }
+        });
+        core.agent.switch.settle(frames, now);
+        left
+    }
+
+    /// Looks into all packets of a batch, and takes those by the fast path for which that goes; answers which ones are left for the interpreter.
+    #[inline]
+    fn forward_all(&self, core: &mut Core, batch: &mut Batch, frames: &mut Frames, out: &mut Out<'_>) -> u64 {
+        let switch = &core.agent.switch;
+        batch.each(|slot, packet, lanes| switch.look(&mut InPlace(packet), self.number(lanes, slot), frames));
+        switch.approach(frames);
+        let (mut nth, mut left) = (0, 0);
+        batch.each(|slot, packet, lanes| {
+            if !self.forward(core, (slot, packet, lanes), (nth, &mut *frames), out) {
+                left |= slot.bit();
+            }
+            nth += 1;
+        });
+        left
+    }
+
+    /// Takes the `nth` of the packets that were looked into by the fast path, if that goes.
     #[inline]
     fn forward(
         &self,
         core: &mut Core,
-        batch: &mut Batch,
-        (frames, nth, slot): (&mut Frames, usize, Slot),
+        (slot, packet, lanes): (Slot, &mut weir_packet::Packet, &Lanes),
+        (nth, frames): (usize, &mut Frames),
         out: &mut Out<'_>,
     ) -> bool {
-        let Core { agent, missed, .. } = core;
-        let (now, mut became) = (out.now(), None);
-        batch.each_in(slot.bit(), |slot, packet, lanes| {
-            if packet.len() >= 14 {
-                let mut copies = Copying { out: &mut *out, lanes, slot, ports: self.count, missed: &mut *missed };
-                became = agent.switch.forward(nth, &mut InPlace(packet), frames, &mut copies, now);
-            }
-        });
-        match became {
-            Some(Forwarded::Sent(port)) => match way_of(port, self.count) {
-                Some(way) => out.answer_indexed(slot, way),
-                None => out.answer(slot, Exit::NoPort),
-            },
+        if packet.len() < 14 {
+            return false;
+        }
+        let (now, Core { agent, missed, .. }) = (out.now(), core);
+        let mut copies = Copying { out: &mut *out, lanes, slot, ports: self.count, missed };
+        match agent.switch.forward(nth, &mut InPlace(packet), frames, &mut copies, now) {
+            Some(Forwarded::Sent(port)) => answer_way(way_of(port, self.count), slot, out),
             Some(Forwarded::Dropped(why)) => out.answer(slot, dropped(why)),
             None => return false,
         }
@@ -272,10 +307,9 @@ impl Ports {
                 sends.for_each(|(port, bytes)| copies.send(*port, bytes));
                 let fits =
                     batch.get_mut(slot).is_some_and(|packet| packet.bytes() == bytes.as_slice() || packet.fill(bytes));
-                match way_of(*port, self.count) {
-                    _ if !fits => out.answer(slot, Exit::TooLong),
-                    Some(way) => out.answer_indexed(slot, way),
-                    None => out.answer(slot, Exit::NoPort),
+                match fits {
+                    true => answer_way(way_of(*port, self.count), slot, out),
+                    false => out.answer(slot, Exit::TooLong),
                 }
             }
         }
@@ -291,6 +325,15 @@ pub(crate) fn copy_of(bytes: &[u8], out: &mut Out<'_>) -> Option<weir_packet::Pa
     }
     out.unalloc(copy);
     None
+}
+
+/// Answers that a packet leaves by the way to a port, if there is one.
+#[inline]
+fn answer_way(way: Option<u8>, slot: Slot, out: &mut Out<'_>) {
+    match way {
+        Some(way) => out.answer_indexed(slot, way),
+        None => out.answer(slot, Exit::NoPort),
+    }
 }
 
 /// The indexed way to the port of a number, where there are so many ports.

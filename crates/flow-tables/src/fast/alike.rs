@@ -1,0 +1,76 @@
+//! Packets that code leads the same way, one after the other: they are counted together.
+
+use weir_openflow::group::Counted;
+
+use super::program::End;
+use super::{Frame, Frames};
+use crate::compiled::{Found, Then};
+use crate::switch::Switch;
+
+/// Packets of a batch that came in by one port, met the same flows, and leave by one port, which is up: not counted yet.
+#[derive(Clone, Debug)]
+pub(super) struct Alike {
+    found: Found,
+    in_port: u32,
+    port: u32,
+    counted: Counted,
+}
+
+impl Switch {
+    /// Takes a frame of a batch that code [leads](Frames::is_led), which came in by a port, as far as code does: answers the port that it is to be sent by, as it is
+    /// now. It is counted when the batch is [settled](Switch::settle).
+    ///
+    /// `None` if there is more to do: [`Switch::forward`] takes the frame then, as the first that was looked into.
+    #[inline]
+    pub fn lead(&mut self, frame: &mut impl Frame, in_port: u32, frames: &mut Frames, now: u64) -> Option<u32> {
+        let Frames { parsed, alike, depth, count, .. } = frames;
+        let parsed = parsed.first_mut()?;
+        *count = 1;
+        parsed.in_port = in_port;
+        let Some(found) = self.find_by_code(frame, parsed) else {
+            parsed.set(frame.bytes(), *depth);
+            return None;
+        };
+        let bytes = frame.bytes().len();
+        if let Some(alike) = alike
+            && alike.found == found
+            && alike.in_port == in_port
+        {
+            alike.counted.add(bytes);
+            return Some(alike.port);
+        }
+        let Some(port) = self.leaves_by(found, in_port) else {
+            parsed.set_found(found);
+            return None;
+        };
+        let before = alike.replace(Alike { found, in_port, port, counted: Counted::one(bytes) });
+        self.count_alike(before, now);
+        Some(port)
+    }
+
+    /// Counts all frames of a batch that were led, before anybody asks, and before anything changes.
+    #[inline]
+    pub fn settle(&mut self, frames: &mut Frames, now: u64) {
+        self.count_alike(frames.alike.take(), now);
+    }
+
+    #[inline]
+    fn count_alike(&mut self, alike: Option<Alike>, now: u64) {
+        if let Some(Alike { found, in_port, port, counted }) = alike {
+            self.ports.received_all(in_port, counted);
+            self.tables.meet_found(found, counted, now);
+            self.ports.sent_all(port, counted);
+        }
+    }
+
+    /// The port by which all frames leave that code found this of, if it is one that sends them.
+    #[inline]
+    fn leaves_by(&self, found: Found, in_port: u32) -> Option<u32> {
+        let port = match self.tables.code().target(found)?.then {
+            Then::Leave(End::Port(port)) if port != in_port => port,
+            Then::Leave(End::InPort) => in_port,
+            _ => return None,
+        };
+        self.ports.sends(port).then_some(port)
+    }
+}
