@@ -5,6 +5,9 @@
 //!  core -> [core.untag -> balance-down] -> down, six-down -> [identify] -> [shape] -> access
 //! ```
 //!
+//! With plain IP, `up` and `six-up` lead to access ports, too, for what customers send each other, by the same way as `down`; and what routes of the
+//! network layer lead to customers comes by the stage `led` to `down`.
+//!
 //! What comes from the core for the gateway itself goes to the network layer's stages `core.tag`, `core.forward` and `core.control`. What stands in brackets is there where somebody balances, or shapes. Workers that share the subscribers have a copy each of the stages between
 //! balancers and ports, in a section of its own.
 
