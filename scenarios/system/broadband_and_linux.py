@@ -1,6 +1,9 @@
 """The core side of the broadband gateway between Linux hosts: its routers by ARP and neighbour discovery, shared traffic, links that go; and
 with VLAN tags, on a trunk that it shares with a router."""
 
+import subprocess
+import time
+
 from lab.netns import Lab
 from lab.packets import ARP, ICMP, IP, Dot1AD, Dot1Q, Ether, raw
 from lab.weir import Weir, check_account, wait_for
@@ -123,6 +126,103 @@ def test_linux_hosts_find_the_gateway():
         assert "02:00:00:00:00:03" in neighbors and "router" in neighbors, neighbors
         check_account(core.weir.stats())
         core.weir.stop()
+
+
+MANAGED = """
+port { name = "cpe",  device = "af_packet:cpe" }
+port { name = "core", device = "af_packet:core", address = "192.0.2.1/30" }
+port { name = "mgmt", device = "af_packet:mgmt", address = "172.16.0.1/24", vrf = "management" }
+bng {
+  access = { "cpe" }, core = { "core", "mgmt" }, core_encapsulation = "ip", addresses = "10.0.0.1/16", workers = { 1 },
+  subscribers = {
+    { svlan = 100, cvlan = 200, ipv4 = "10.0.0.9", mac = "02:00:00:00:01:01" },
+    { svlan = 100, cvlan = 201, ipv4 = { "10.0.0.10", "198.18.0.0/29" }, mac = "02:00:00:00:01:01" },
+  },
+  learn    = { networks = "10.0.0.0/16" },
+  gateways = { near = { port = "core", address = "192.0.2.2" } },
+  routes   = { ["0.0.0.0/0"] = "near" },
+  vrfs     = { management = { routes = { ["10.0.0.0/16"] = "@bng" } } },
+}
+"""
+
+
+class _Customers:
+    """Customers behind the tap of a line card: each answers pings to whatever address."""
+
+    def __init__(self, tap):
+        self.tap, self._seen = tap, 0
+
+    def answer(self):
+        """Answers the pings that came since the last call; answers who was pinged by whom."""
+        frames = self.tap.frames()
+        asked = []
+        for frame in frames[self._seen :]:
+            if frame[20:22] != b"\x08\x00" or frame[31] != 1 or frame[42] != 8:
+                continue
+            came = Ether(frame)
+            ip, behind = came[IP], Dot1AD(vlan=100) / Dot1Q(vlan=frame[19])
+            asked.append((ip.src, ip.dst, frame[19], ip.ttl))
+            reply = IP(src=ip.dst, dst=ip.src) / ICMP(type=0, id=ip[ICMP].id, seq=ip[ICMP].seq) / bytes(ip[ICMP].payload)
+            self.tap.send(raw(Ether(src=CUSTOMER, dst=GATEWAY) / behind / reply))
+        self._seen = len(frames)
+        return asked
+
+
+def test_customers_are_routes():
+    """A Linux host in a VRF of its own pings customers where a route of that VRF leads, and one beside where none does; a host of the core finds
+    them as ever. Customers come and go with their routes, and reach each other without the core."""
+    with Lab() as lab:
+        gateway, cpe, core, manager = (lab.namespace(name) for name in ("g", "cpe", "core", "mgmt"))
+        lab.wire((gateway, "cpe", GATEWAY), (cpe, "eth0", CUSTOMER))
+        lab.wire((gateway, "core", "02:00:00:00:00:02"), (core, "eth0", "02:00:00:00:01:02"))
+        lab.wire((gateway, "mgmt", "02:00:00:00:00:03"), (manager, "eth0", "02:00:00:00:01:03"))
+        cpe.run("ip", "link", "set", "dev", "eth0", "mtu", "1508")
+        for host, address, router in ((core, "192.0.2.2/30", "192.0.2.1"), (manager, "172.16.0.9/24", "172.16.0.1")):
+            host.run("ip", "address", "add", address, "dev", "eth0")
+            host.run("ip", "route", "add", "default", "via", router)
+        customers = _Customers(lab.tap(cpe, "eth0"))
+        with Weir(gateway, MANAGED) as weir:
+
+            def reaches(host, address):
+                """Whether a host gets an answer to a ping."""
+                ping = host.popen("ping", "-n", "-c", "1", "-W", "2", address, stdout=subprocess.PIPE)
+                asked = []
+                while ping.poll() is None:
+                    asked += customers.answer()
+                    time.sleep(0.02)
+                return " 0% packet loss" in ping.communicate()[0], asked
+
+            def prefixes():
+                return [row["prefix"] for row in weir.show("routes", "bng")]
+
+            assert prefixes() == ["10.0.0.0/16", "198.18.0.0/29"], prefixes()
+            assert weir.show("routes", "198.18.0.3")[0]["via"] == ["@bng"]
+            assert wait_for(lambda: reaches(core, "10.0.0.9")[0], 20), weir.drops()
+            # What customers answer goes by the default VRF, which has no way back at first.
+            assert wait_for(lambda: ("172.16.0.9", "10.0.0.10", 201, 63) in reaches(manager, "10.0.0.10")[1], 20), weir.drops()
+            weir.command("route", "add", "172.16.0.9/32", "via", "172.16.0.9%mgmt")
+            assert wait_for(lambda: reaches(manager, "10.0.0.10")[0], 20), weir.drops()
+            assert not reaches(manager, "198.18.0.3")[1]
+            weir.command("route", "add", "198.18.0.0/24", "via", "@bng", "vrf", "management")
+            assert reaches(manager, "198.18.0.3") == (True, [("172.16.0.9", "198.18.0.3", 201, 63)]), weir.drops()
+            # From customer to customer, with nothing by the core.
+            def by_core():
+                return sum(row["packets"] for row in weir.show("nexthops") if row["interface"] == "core")
+
+            sent = by_core()
+            ping = IP(src="10.0.0.9", dst="198.18.0.3") / ICMP(id=9, seq=1) / bytes(20)
+            customers.tap.send(raw(Ether(src=CUSTOMER, dst=GATEWAY) / Dot1AD(vlan=100) / Dot1Q(vlan=200) / ping))
+            asked = []
+            assert wait_for(lambda: asked.extend(customers.answer()) or ("10.0.0.9", "198.18.0.3", 201, 63) in asked, 10), asked
+            assert wait_for(lambda: any(frame[34:42] == bytes([198, 18, 0, 3, 10, 0, 0, 9]) for frame in customers.tap.frames()), 5)
+            assert by_core() == sent
+            weir.command("subscriber", "set", "100", "201", "ipv4", "10.0.0.10", "198.18.0.0/30")
+            weir.command("subscriber", "add", "100", "202", "ipv4", "198.18.0.4/30", "198.18.0.8/29")
+            assert prefixes() == ["10.0.0.0/16", "198.18.0.0/28"], prefixes()
+            weir.command("subscriber", "del", "100", "202")
+            assert prefixes() == ["10.0.0.0/16", "198.18.0.0/30"], prefixes()
+            check_account(weir.stats())
+            weir.stop()
 
 
 TRUNK = """

@@ -27,7 +27,7 @@ impl Layout<'_> {
     fn lanes_read_at(&self, at: usize, placed: &Placed, read: &[LaneSet]) -> LaneSet {
         let declaration = &placed.declaration;
         let own = LaneSet::of(&declaration.reads).and(LaneSet::of(&declaration.updates));
-        own.and(self.lanes_read_behind(at, placed, read).without(LaneSet::of(&declaration.writes)))
+        own.and(self.lanes_read_behind(at, placed, read).without(declaration.written()))
     }
 
     /// The lanes that are read behind a stage, given what each reads.

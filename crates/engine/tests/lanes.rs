@@ -49,6 +49,20 @@ impl Stage for Witness {
     }
 }
 
+/// Writes 9 in place of whatever [`Mark`] wrote.
+struct Anew(Key<u32>);
+
+impl Stage for Anew {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>().renews(&[self.0.into()])
+    }
+
+    fn run(&mut self, batch: &mut Batch, _: &mut Out<'_>) {
+        let key = self.0;
+        batch.each(|slot, _, lanes| lanes.set(key, slot, 9));
+    }
+}
+
 /// A mark on worker 0, a stage that reads nothing on worker 1, a witness on worker 2, from p0 to p1.
 fn pipeline(reads: bool) -> Graph {
     let mut graph = Graph::new();
@@ -117,6 +131,29 @@ fn where_nobody_reads_nothing_is_saved() {
     settle(&mut engine);
     assert_eq!(wires.handles[1].received().len(), 300);
     assert_eq!(total(&engine.snapshot()).transmitted, 300);
+}
+
+#[test]
+fn what_is_written_anew_behind_a_link_does_not_go_over_it() {
+    let mut wires = Wires::new(2);
+    let mut engine = engine(2, true, &wires.pool);
+    let mut graph = Graph::new();
+    let key = graph.claim("number").unwrap();
+    let (mark, anew) = (graph.add("mark", Mark(key)), graph.add_at("anew", Box::new(Anew(key)), worker(1)));
+    let witness = graph.add_at("witness", Box::new(Witness(Some(key))), worker(1));
+    graph.wire(mark, "out", To::Stage(anew));
+    graph.wire(anew, "out", To::Stage(witness));
+    graph.wire(witness, "out", To::Port(1));
+    graph.receive(0, mark);
+    let (ports, graphs) = (wires.parts(0, 1, true), vec![graph_part(graph, &[0, 1], &[])]);
+    engine.install(Blueprint { workers: 2, ports, graphs, ..Blueprint::default() }).unwrap();
+    assert_eq!(carried(&mut engine), sets(&[("0 -> 1: anew", &[LaneId::Port])]));
+    wires.handles[0].send_all((0..300).map(|n| frame(0, n)));
+    settle(&mut engine);
+    let out = wires.handles[1].received();
+    assert_eq!(out.len(), 300);
+    assert!(out.iter().all(|frame| frame[32..36] == 9_u32.to_be_bytes()));
+    total(&engine.snapshot());
 }
 
 /// How often a packet went round is known behind a link, if packets go round there.

@@ -202,15 +202,23 @@ pub struct Function {
     pub inlets: Vec<String>,
     /// The VRFs in which it looks up where its packets go: those of IPv4, and those of IPv6. The default one if none is named.
     pub vrfs: [Option<String>; 2],
+    /// Whether it is told by a lane which inlet packets came to, and the argument of their route.
+    pub is_told: bool,
 }
 
 /// A function without routes of its own.
-pub static NO_FUNCTION: Function = Function { name: String::new(), inlets: Vec::new(), vrfs: [None, None] };
+pub static NO_FUNCTION: Function =
+    Function { name: String::new(), inlets: Vec::new(), vrfs: [None, None], is_told: false };
 
 impl Function {
     /// One that has routes of its own, with one inlet of the same name, and sends packets in these VRFs.
     pub fn with_inlet(name: &str, vrfs: [Option<String>; 2]) -> Function {
-        Function { name: name.to_owned(), inlets: vec![name.to_owned()], vrfs }
+        Function { name: name.to_owned(), inlets: vec![name.to_owned()], vrfs, is_told: true }
+    }
+
+    /// The same, which finds out from packets alone whose they are.
+    pub fn with_silent_inlet(name: &str, vrfs: [Option<String>; 2]) -> Function {
+        Function { is_told: false, ..Function::with_inlet(name, vrfs) }
     }
 
     /// The number of an inlet.

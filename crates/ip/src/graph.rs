@@ -64,6 +64,9 @@ pub struct Doors {
     pub tag: NodeId,
     /// For those that are as they came.
     pub layer: NodeId,
+    /// The stage that forwards them, whose way `function` leads to a stage of a function on the control side that routes may lead into, as does that
+    /// of the slow path.
+    pub forward: NodeId,
     /// The slow path, for those of [lines](crate::lines) that the function hands on: what goes on by them leaves it by the way `line`, which
     /// the function wires.
     pub slow: NodeId,
@@ -154,12 +157,12 @@ impl Stages {
     /// What a builder of graphs may run out of.
     pub fn add_behind(&self, graph: &mut Graph, running: Option<&Running>) -> Result<Doors, GraphError> {
         let key = Stages::tags(graph)?;
-        let Added { first: layer, control: slow, .. } = self.add_both(graph, (Place::Control, true), running)?;
+        let Added { first: layer, forward, control: slow } = self.add_both(graph, (Place::Control, true), running)?;
         let declared = untag::retag_declaration(key);
         let tag =
             graph.add_of(self.stage(".tag"), declared, Place::Control, running, |running| Ok(running.retag(key)))?;
         graph.wire(tag, "out", To::Stage(layer));
-        Ok(Doors { tag, layer, slow })
+        Ok(Doors { tag, layer, forward, slow })
     }
 
     /// Adds a stage at a `place` that takes tags off before a stage `next` of the function.
@@ -227,7 +230,8 @@ impl Stages {
     }
 
     fn told(&self, graph: &mut Graph, teller: Teller) -> Result<Option<InletKeys>, GraphError> {
-        InletKeys::claim(graph, self.function.inlets.len(), teller)
+        let inlets = if self.function.is_told { self.function.inlets.len() } else { 0 };
+        InletKeys::claim(graph, inlets, teller)
     }
 
     /// Why packets go to the slow path; the lane has room for whose line they are of besides.

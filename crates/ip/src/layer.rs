@@ -5,7 +5,6 @@ mod described;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use serde_json::Value;
 use weir_net::VrfId;
 use weir_net::neighbor::Resolution;
@@ -31,6 +30,7 @@ use crate::fast::scope::Chosen;
 use crate::fast::send::{Back, Send};
 use crate::fast::untag::{Inward, Retag, Untag, Untagged};
 use crate::flows::{self, Flows};
+use crate::function_routes::RouteChange;
 use crate::graph::Stages;
 use crate::host::Side;
 use crate::lines::{Lost, Punt};
@@ -155,7 +155,7 @@ impl Running {
 
     /// Makes routes of the function lead into it, or takes them back: by number of the VRF, prefix, and where they lead. Others have their turn in
     /// between. Those that the tables have no room for follow as soon as there is some, and are told of in the meantime ([`Instance::lacks`]).
-    pub fn set_routes(&self, changes: &[(VrfId, IpNet, Option<Inlet>)]) {
+    pub fn set_routes(&self, changes: &[RouteChange]) {
         for piece in changes.chunks(CHANGES) {
             lock(&self.shared).set_function_routes(piece);
         }

@@ -18,6 +18,7 @@ pub mod egress;
 mod explain;
 mod fast;
 mod flows;
+mod function_routes;
 mod graph;
 mod host;
 pub mod ingress;
@@ -46,6 +47,7 @@ pub use fast::punt::{BatchPolicer, PuntPolicer, PuntReason, Punts};
 pub use fast::received::{Arrivals, Arrived};
 pub use fast::untag::{Came, Inward, Untagged};
 pub use flows::{FLOW_SHOWS, FlowExportConfig, flow_needs};
+pub use function_routes::{FunctionRoutes, RouteChange};
 pub use graph::{Below, Doors, Inlets, Stages};
 pub use host::linux_needs;
 pub use ingress::{Entered, Ingress, PortView};
@@ -68,6 +70,9 @@ pub fn slow_ways() -> &'static [weir_stage::WayInfo] {
 
 /// The number of an interface, below [`MAX_INTERFACES`].
 pub type InterfaceId = u16;
+
+/// The port that packets have which stages of a function hand to its own first ones, as if they had come in: that of no port.
+pub const INSIDE: u16 = u16::MAX;
 
 /// Interfaces of a function at most: the numbers above are words of their own in tables.
 pub const MAX_INTERFACES: u16 = 0xff00;

@@ -326,8 +326,9 @@ impl Graph {
             let have = certain.get(at).cloned().flatten().unwrap_or(at_receive.to_vec());
             let maybe = possible.get(at).cloned().unwrap_or_default();
             self.check_node_lanes(node, &have, &maybe, wrong);
-            let then: Vec<LaneId> = have.iter().chain(&node.declaration.writes).copied().collect();
-            let then_maybe: Vec<LaneId> = maybe.iter().chain(&node.declaration.writes).copied().collect();
+            let written = || node.declaration.writes.iter().chain(&node.declaration.renews);
+            let then: Vec<LaneId> = have.iter().chain(written()).copied().collect();
+            let then_maybe: Vec<LaneId> = maybe.iter().chain(written()).copied().collect();
             for next in self.successors(at) {
                 meet(certain.get_mut(next), &then);
                 if let Some(possible) = possible.get_mut(next) {

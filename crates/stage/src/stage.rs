@@ -56,6 +56,8 @@ pub struct Declaration {
     pub reads: Vec<LaneId>,
     /// Lanes it writes, which nobody upstream may write.
     pub writes: Vec<LaneId>,
+    /// Lanes it writes anew, whatever somebody upstream may have written.
+    pub renews: Vec<LaneId>,
     /// Lanes it reads and changes.
     pub updates: Vec<LaneId>,
     /// Whether [`Stage::poll`] is to be called.
@@ -75,6 +77,7 @@ impl Declaration {
             indexed: None,
             reads: vec![],
             writes: vec![],
+            renews: vec![],
             updates: vec![],
             polled: false,
             makes: None,
@@ -98,6 +101,17 @@ impl Declaration {
     pub fn writes(mut self, lanes: &[LaneId]) -> Declaration {
         self.writes.extend_from_slice(lanes);
         self
+    }
+
+    /// Writing these lanes anew.
+    pub fn renews(mut self, lanes: &[LaneId]) -> Declaration {
+        self.renews.extend_from_slice(lanes);
+        self
+    }
+
+    /// Lanes whose content behind the stage does not depend on what it was before.
+    pub fn written(&self) -> LaneSet {
+        LaneSet::of(&self.writes).and(LaneSet::of(&self.renews))
     }
 
     /// Reading and changing these lanes.

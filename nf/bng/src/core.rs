@@ -148,6 +148,8 @@ pub(crate) enum Stop {
     Blackhole,
     /// For the gateway itself.
     Local,
+    /// For a customer: a route of the gateway's own leads there.
+    Customer,
     /// To the broadcast address of a network of the core side.
     Broadcast,
     /// The Ethernet address of the next router is not known.
@@ -161,7 +163,8 @@ impl From<Fate> for Stop {
             Fate::Glean => Stop::Unresolved,
             Fate::Broadcast => Stop::Broadcast,
             Fate::Blackhole => Stop::Blackhole,
-            Fate::NoRoute | Fate::Unreachable | Fate::Prohibited | Fate::LinkLocal | Fate::Function(_) => Stop::NoRoute,
+            Fate::Function(_) => Stop::Customer,
+            Fate::NoRoute | Fate::Unreachable | Fate::Prohibited | Fate::LinkLocal => Stop::NoRoute,
         }
     }
 }

@@ -362,7 +362,7 @@ impl Shared {
     /// Gives a packet that is sound and may go the tags of its customer, and counts it; answers the position of the port that it
     /// leaves by. Changes nothing when it answers otherwise.
     #[inline(always)]
-    fn deliver(&self, packet: &mut Packet, binding: BindingRecord<'_>, offset: u8) -> Result<u8, Exit> {
+    pub(crate) fn deliver(&self, packet: &mut Packet, binding: BindingRecord<'_>, offset: u8) -> Result<u8, Exit> {
         if !binding.is_resolved() {
             return Err(Exit::Unresolved);
         }

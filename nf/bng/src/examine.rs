@@ -16,7 +16,15 @@ pub(crate) struct Examined<'t> {
     /// The number of its subscriber, if that is known.
     pub(crate) subscriber: Option<u32>,
     /// Whose it is and where it goes, or what else becomes of it.
-    pub(crate) fate: Result<(SubscriberRecord<'t>, Routed<'t>), Exit>,
+    pub(crate) fate: Result<(SubscriberRecord<'t>, Onto<'t>), Exit>,
+}
+
+/// Where a customer's packet goes.
+pub(crate) enum Onto<'t> {
+    /// To the core.
+    Core(Routed<'t>),
+    /// To a customer's address.
+    Customer(u32),
 }
 
 /// Looks at a packet that came in by the port of this index.
@@ -26,7 +34,7 @@ pub(crate) fn examine<'t, const TUNNEL: bool>(shared: &'t Shared, packet: &Packe
         Err(exit) => Examined { subscriber: None, fate: Err(exit) },
         Ok((record, ethertype)) => Examined {
             subscriber: Some(record.number()),
-            fate: network::<TUNNEL>(shared, packet, record, ethertype).map(|hop| (record, hop)),
+            fate: network::<TUNNEL>(shared, packet, record, ethertype).map(|onto| (record, onto)),
         },
     }
 }
@@ -57,7 +65,7 @@ fn network<'t, const TUNNEL: bool>(
     whole: &Packet,
     record: SubscriberRecord<'_>,
     ethertype: u16,
-) -> Result<Routed<'t>, Exit> {
+) -> Result<Onto<'t>, Exit> {
     let frame = whole.bytes();
     let Some(link) = Ethernet::view(frame) else { return Err(Exit::TooShort) };
     if !record.may_send_from(mac_word(link.source)) {
@@ -78,8 +86,9 @@ fn network<'t, const TUNNEL: bool>(
     }
     let answer = shared.core.onward.lookup(ip.destination.get());
     match shared.core.view().hop::<TUNNEL>(answer, || flow_of(whole)) {
-        Ok(_) | Err(Stop::Unresolved) if ip.ttl < 2 => Err(Exit::TtlExpired),
-        Ok(hop) => Ok(hop),
+        Ok(_) | Err(Stop::Unresolved | Stop::Customer) if ip.ttl < 2 => Err(Exit::TtlExpired),
+        Ok(hop) => Ok(Onto::Core(hop)),
+        Err(Stop::Customer) => Ok(Onto::Customer(ip.destination.get())),
         Err(stop) => Err(stop.into()),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use ipnet::Ipv6Net;
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
-use weir_ip::linux_needs;
+use weir_ip::{FunctionRoutes, Inlet, linux_needs};
 use weir_net::RouteSource;
 use weir_simd::Kernel;
 use weir_stage::ownership::Arrangement;
@@ -32,6 +32,9 @@ use crate::table::counters::Counters;
 use crate::table::{Limits, Tables, Tags};
 use crate::wanted::{Wanted, wanted};
 use crate::{request, show};
+
+/// Where routes of customers lead: who has an address is found by it.
+const INTO: Inlet = Inlet { number: 0, argument: Inlet::NOBODY };
 
 /// The function `bng`.
 #[derive(Debug)]
@@ -157,6 +160,7 @@ impl Description for Described {
             }
             drop(control.registry.become_config(entries));
             control.registry.settle();
+            control.settle_routes();
             control.config = config;
         }))
     }
@@ -217,8 +221,24 @@ impl Described {
             return Err(wrong);
         }
         let core = core_of(&layer, &tunnels, &shape).map_err(|error| no_memory(error.0.join("; ")))?;
-        Ok(Running {
+        let routes = (!shape.is_tunnel()).then(|| FunctionRoutes::new(layer.vrfs(), INTO));
+        let mut control = Control {
+            registry,
             layer: layer.clone(),
+            routes,
+            core: Arc::new(core),
+            routers,
+            next_look: 0,
+            defences: Defences::default(),
+            identifications: Identifications::new(!config.tunnel.df),
+            ports: Arc::clone(&shape.ports),
+            addresses,
+            addresses6,
+            config: Arc::clone(config),
+        };
+        control.settle_routes();
+        Ok(Running {
+            layer,
             tunnels,
             subscribers,
             counters,
@@ -228,19 +248,7 @@ impl Described {
             // It goes on: what was sent last may still be under way.
             sequence: old.map(|old| old.sequence.clone()).unwrap_or_default(),
             schedulers,
-            shared: Arc::new(Mutex::new(Control {
-                registry,
-                layer,
-                core: Arc::new(core),
-                routers,
-                next_look: 0,
-                defences: Defences::default(),
-                identifications: Identifications::new(!config.tunnel.df),
-                ports: Arc::clone(&shape.ports),
-                addresses,
-                addresses6,
-                config: Arc::clone(config),
-            })),
+            shared: Arc::new(Mutex::new(control)),
             notices: Mutex::default(),
             shape,
         })

@@ -5,6 +5,9 @@
 //!  core -> [core.untag -> balance-down] -> down, six-down -> [identify] -> [shape] -> access
 //! ```
 //!
+//! With plain IP, `up` and `six-up` lead to access ports, too, for what customers send each other, by the same way as `down`; and what routes of the
+//! network layer lead to customers comes by the stage `led` to `down`.
+//!
 //! What comes from the core for the gateway itself goes to the network layer's stages `core.tag`, `core.forward` and `core.control`. What stands in brackets is there where somebody balances, or shapes. Workers that share the subscribers have a copy each of the stages between
 //! balancers and ports, in a section of its own.
 
@@ -18,10 +21,11 @@ use weir_stage::ownership::{Arrangement, Own};
 use weir_stage::{Declaration, Graph, GraphError, NodeId, Place, Stage, To, Ways};
 
 use crate::config::{BngConfig, CoreEncapsulation};
+use crate::led::Led;
 use crate::ports::{BngPort, Ports, Side};
 use crate::qos::{self, Direction};
 use crate::running::Running;
-use crate::{balance, control, downstream, identify, lines, six, upstream};
+use crate::{balance, control, downstream, identify, led, lines, six, upstream};
 
 /// What the graph of a gateway is drawn from.
 pub(crate) struct Shape {
@@ -42,6 +46,13 @@ struct Copy {
     six_up: NodeId,
     down: NodeId,
     six_down: NodeId,
+}
+
+impl Copy {
+    /// All of them.
+    fn every(&self) -> [NodeId; 4] {
+        [self.up, self.six_up, self.down, self.six_down]
+    }
 }
 
 /// A graph while it is drawn, of a gateway that runs or to be looked at.
@@ -101,7 +112,7 @@ impl Shape {
 impl<'a> Drawing<'a> {
     fn copy(&mut self, owner: u8, place: Place) -> Result<Copy, GraphError> {
         let (shape, kind, ports) = (self.shape, self.kind, self.shape.ports.list().len());
-        let owned = self.running.map(Running::owned).transpose()?;
+        let owned = self.running.map(|running| running.owned(owner)).transpose()?;
         let (graph, owned) = (&mut self.graph, owned.as_ref());
         // Where somebody balances, tags are taken off before.
         let untagged = if shape.arrangement.is_balanced() { None } else { Some(Stages::tags(graph)?) };
@@ -158,6 +169,7 @@ impl<'a> Drawing<'a> {
         let up = self.before_up("balance-up", copies.iter().map(|copy| copy.up))?;
         let owners = copies.iter().map(|copy| copy.down);
         let down = self.balanced("balance-down", Running::balance_down, owners)?;
+        self.led(down, doors)?;
         let from_core = self.before_down(down, doors)?;
         self.graph.wire(control, "up", To::Stage(up));
         self.graph.wire(control, "down", To::Stage(down));
@@ -165,12 +177,16 @@ impl<'a> Drawing<'a> {
         let ports = &self.shape.ports;
         for (position, port) in (0_u8..).zip(ports.list()) {
             let way = format!("port[{position}]");
-            for stage in copies.iter().flat_map(|copy| [copy.up, copy.six_up]).chain([control, lines]) {
-                self.graph.wire(stage, &way, To::Port(port.index));
+            let out = To::Port(port.index);
+            [control, lines].into_iter().for_each(|stage| self.graph.wire(stage, &way, out));
+            if port.side == Side::Core {
+                copies.iter().flat_map(|copy| copy.every()).for_each(|stage| self.graph.wire(stage, &way, out));
             }
-            self.wire_to_customers(position, port, copies)?;
             let first = match port.side {
-                Side::Access => self.first_up(position, port, copies, up)?,
+                Side::Access => {
+                    self.wire_to_customers(position, port, copies)?;
+                    self.first_up(position, port, copies, up)?
+                }
                 Side::Core => from_core,
             };
             self.graph.receive(port.index, first);
@@ -181,6 +197,18 @@ impl<'a> Drawing<'a> {
     /// A balancer of packets from customers before these stages of the owners, in their order; the stage itself if there is one owner only.
     fn before_up(&mut self, name: &str, owners: impl Iterator<Item = NodeId>) -> Result<NodeId, GraphError> {
         self.balanced(name, Running::balance_up, owners)
+    }
+
+    /// Where packets go that routes lead to customers, on to the `down` stages.
+    fn led(&mut self, down: NodeId, doors: Doors) -> Result<(), GraphError> {
+        if self.shape.is_tunnel() {
+            return Ok(());
+        }
+        let make = |_: &Running| Ok(Box::new(Led) as Box<dyn Stage>);
+        let led = self.graph.add_of(self.shape.stage("led"), led::declaration(), Place::Control, self.running, make)?;
+        self.graph.wire(led, "down", To::Stage(down));
+        [doors.forward, doors.slow].into_iter().for_each(|from| self.graph.wire(from, "function", To::Stage(led)));
+        Ok(())
     }
 
     /// Where packets from the core come in: a balancer tells them apart by what is behind tags.
@@ -262,9 +290,7 @@ impl<'a> Drawing<'a> {
                 let ways = [To::Stage(shape), out];
                 next = To::Stage(self.add_identify(site, Own::of(copy.owner), copy.place, ways)?);
             }
-            for stage in [copy.down, copy.six_down] {
-                self.graph.wire(stage, &way, next);
-            }
+            copy.every().into_iter().for_each(|stage| self.graph.wire(stage, &way, next));
         }
         Ok(())
     }

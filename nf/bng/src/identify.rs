@@ -71,7 +71,8 @@ impl Identify {
 
 /// What [`Identify`] declares.
 pub(crate) fn declaration(user: Key<u32>) -> Declaration {
-    Declaration::of::<Exit>().writes(&[user.into(), LaneId::Class])
+    // What a customer sends to another is shaped twice: as the one's, and as the other's.
+    Declaration::of::<Exit>().renews(&[user.into(), LaneId::Class])
 }
 
 impl Stage for Identify {

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod across;
 mod balance;
 mod cases;
 mod config;
@@ -17,6 +18,7 @@ mod function;
 mod graph;
 mod identification;
 mod identify;
+mod led;
 mod lines;
 mod load;
 mod loss;

@@ -1,5 +1,6 @@
 //! The ports of a gateway by their positions: those towards customers first, then those towards the core.
 
+use weir_ip::INSIDE;
 use weir_wire::MacAddr;
 
 use crate::encap::mac_word;
@@ -42,6 +43,8 @@ pub(crate) struct WorkerPort {
 
 impl WorkerPort {
     const NOWHERE: u8 = u8::MAX;
+    /// What routes led into the gateway comes by no port, and its frames are for nobody: all of them are the gateway's.
+    const INSIDE: WorkerPort = WorkerPort { mac: 0, ..WorkerPort::NONE };
     /// No frame is for it: more than 48 bits are set.
     const NONE: WorkerPort = WorkerPort { mac: u64::MAX, mtu: 0, position: WorkerPort::NOWHERE };
 }
@@ -74,10 +77,11 @@ impl Ports {
         &self.list
     }
 
-    /// The port that a packet came in by, given what its port lane says.
+    /// The port that a packet came in by, given what its port lane says; one that is nobody's, for [what routes led here](INSIDE).
     #[inline(always)]
     pub(crate) fn ingress(&self, index: u16) -> WorkerPort {
-        self.by_index.get(usize::from(index)).copied().unwrap_or(WorkerPort::NONE)
+        let other = if index == INSIDE { WorkerPort::INSIDE } else { WorkerPort::NONE };
+        self.by_index.get(usize::from(index)).copied().unwrap_or(other)
     }
 
     /// The port at a position, as workers see it.
@@ -103,9 +107,10 @@ mod tests {
         let ports = Ports::new(vec![port("a", 7, Side::Access), port("b", 2, Side::Core)]);
         assert_eq!(ports.ingress(7).position, 0);
         assert_eq!((ports.ingress(2).position, ports.ingress(2).mac), (1, 0x0200_0000_0002));
-        for stranger in [0, 3, 8, u16::MAX] {
+        for stranger in [0, 3, 8, u16::MAX - 1] {
             assert_eq!((ports.ingress(stranger).mac, ports.ingress(stranger).position), (u64::MAX, u8::MAX));
         }
+        assert_eq!((ports.ingress(INSIDE).mac, ports.ingress(INSIDE).position), (0, u8::MAX));
         assert_eq!(ports.egress(1).mac, ports.ingress(2).mac);
         assert_eq!(ports.list().len(), 2);
     }

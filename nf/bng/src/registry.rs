@@ -29,7 +29,7 @@ mod tests;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 use weir_net::RouteSource;
 use weir_stage::ownership::Owners;
 
@@ -110,6 +110,8 @@ pub(crate) struct Registry {
     unsettled_users: BTreeSet<u32>,
     counters: Arc<Counters>,
     events: Vec<HostEvent>,
+    /// What subscribers have got or given up since somebody asked, where addresses alone say whose they are.
+    moved: Vec<(IpNet, bool)>,
 }
 
 impl Registry {
@@ -133,6 +135,7 @@ impl Registry {
             unsettled_users: BTreeSet::new(),
             counters,
             events: Vec::new(),
+            moved: Vec::new(),
         }
     }
 
@@ -205,6 +208,11 @@ impl Registry {
     /// What has happened to addresses, for the slow path.
     pub(crate) fn take_events(&mut self) -> Vec<HostEvent> {
         std::mem::take(&mut self.events)
+    }
+
+    /// Prefixes that subscribers have got (`true`) or given up, in their order, since the last call; none where keys part them.
+    pub(crate) fn take_moved(&mut self) -> Vec<(IpNet, bool)> {
+        std::mem::take(&mut self.moved)
     }
 
     /// Enters what a source says about a subscriber, in place of what it said before.
@@ -345,6 +353,7 @@ impl Registry {
         if key.is_some_and(|key| self.by_key.get(&key) == Some(&number)) {
             key.map(|key| self.by_key.remove(&key));
         }
+        self.note_moved(number, false);
         self.leave_user(user);
         self.unsettled_tags.insert(tags);
         self.unsettled_keys.extend(key);
@@ -356,6 +365,7 @@ impl Registry {
         let Some(subscriber) = self.subscriber(number) else { return };
         let (tags, fields) = (subscriber.tags, subscriber.fields().clone());
         let (user, fixed) = (subscriber.user(), subscriber.fixed_keys(&self.settings));
+        self.note_moved(number, true);
         self.join_user(user);
         if let Some(key) = fields.key {
             self.by_key.insert(key, number);
@@ -366,5 +376,14 @@ impl Registry {
             self.add_fixed(number, key, fields.mac, before.get(&key));
         }
         self.unsettled_tags.insert(tags);
+    }
+
+    /// A subscriber has got what the active version of it says, or gives that up.
+    fn note_moved(&mut self, number: u32, is_got: bool) {
+        if self.settings.has_keys {
+            return;
+        }
+        let Some(Some(subscriber)) = self.subscribers.get(number as usize) else { return };
+        self.moved.extend(subscriber.fields().prefixes().map(|net| (net, is_got)));
     }
 }

@@ -12,6 +12,7 @@ use weir_stage::{
     Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others, RequestError, Saved, ShowRows, Stage,
 };
 
+use crate::across::{Across, ReachOf};
 use crate::balance::{BalanceDown, BalanceUp};
 use crate::config::{BngConfig, CoreEncapsulation};
 use crate::control::{Room, SlowPath};
@@ -25,7 +26,7 @@ use crate::marking::Marking;
 use crate::notice::Notices;
 use crate::ports::Side;
 use crate::punt::{Policer, Rates};
-use crate::qos::{Direction, Schedulers};
+use crate::qos::{self, Direction, Schedulers};
 use crate::save::Added;
 use crate::six::{self, Six};
 use crate::state::{Control, lock};
@@ -60,6 +61,7 @@ pub(crate) struct Owned<'a> {
     /// What they count by; no other worker writes it.
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) core: Core,
+    pub(crate) reach: ReachOf,
 }
 
 impl Owned<'_> {
@@ -105,9 +107,11 @@ impl Owned<'_> {
 
 impl Running {
     /// What the stages of one more owner are made of.
-    pub(crate) fn owned(&self) -> Result<Owned<'_>, GraphError> {
+    pub(crate) fn owned(&self, owner: u8) -> Result<Owned<'_>, GraphError> {
         let counters = self.counters.acquire().map_err(no_memory)?;
-        Ok(Owned { running: self, counters, core: self.core()? })
+        let is_divided = self.shape.arrangement.is_balanced() && qos::shapes(&self.shape.config.qos, Direction::Down);
+        let reach = if is_divided { ReachOf::Own(owner) } else { ReachOf::All };
+        Ok(Owned { running: self, counters, core: self.core()?, reach })
     }
 
     /// Where packets to the core go, for the stages of one owner or the slow path.
@@ -156,6 +160,7 @@ impl Running {
             ports: Arc::clone(&self.shape.ports),
             counters: Arc::clone(&owned.counters),
             marking: self.marking(),
+            reach: owned.reach,
         }
     }
 
@@ -165,6 +170,7 @@ impl Running {
             core: owned.core.clone(),
             ports: Arc::clone(&self.shape.ports),
             counters: Arc::clone(&owned.counters),
+            across: Across { down: self.down_shared(owned), reach: owned.reach },
             tpid: self.shape.config.tpid.ethertype(),
         }
     }
@@ -231,7 +237,11 @@ impl Instance for Running {
 
     fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
         match request::VERBS.iter().any(|own| own.name() == verb) {
-            true => request::carry_out(&self.shared, verb, arguments, now),
+            true => {
+                let done = request::carry_out(&self.shared, verb, arguments, now);
+                lock(&self.shared).settle_routes();
+                done
+            }
             false => self.layer.request(verb, arguments, now),
         }
     }

@@ -13,6 +13,7 @@ use weir_table::exact::Hash;
 use weir_wire::vlan::Vlan;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
+use crate::across::ReachOf;
 use crate::control::{Inner, inner};
 use crate::core::{Core, Routed, Stop, ToCore, flow_of6};
 use crate::encap::{Each, MAC_BITS, ROOM, TAGGED, Tagged, mac_word};
@@ -78,7 +79,7 @@ impl From<Stop> for Exit {
     fn from(stop: Stop) -> Exit {
         match stop {
             // There are no broadcasts in IPv6.
-            Stop::NoRoute | Stop::Broadcast => Exit::NoRoute,
+            Stop::NoRoute | Stop::Broadcast | Stop::Customer => Exit::NoRoute,
             Stop::Blackhole => Exit::Blackhole,
             Stop::Local => Exit::Local,
             Stop::Unresolved => Exit::Unresolved,
@@ -118,6 +119,8 @@ pub(crate) struct Shared {
     pub(crate) ports: Arc<Ports>,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) marking: Marking,
+    /// To which customers packets of others may be delivered at once.
+    pub(crate) reach: ReachOf,
 }
 
 /// IPv6, both ways.
@@ -203,7 +206,7 @@ impl Shared {
     fn ask_bucket(&self, packet: &Packet, port: u16) -> Option<(Hash, Direction)> {
         let station = self.ports.ingress(port);
         let frame = packet.bytes();
-        let (key, direction) = match self.ports.list().get(usize::from(station.position))?.side {
+        let (key, direction) = match self.side(station.position) {
             Side::Access => {
                 let (record, _) = self.whose(packet, station.position)?;
                 let ip = frame.get(TAGGED..).and_then(Ipv6::view)?;
@@ -222,11 +225,15 @@ impl Shared {
 
     fn decide(&self, packet: &mut Packet, port: u16, ids: &mut Identifications) -> Fate {
         let station = self.ports.ingress(port);
-        match self.ports.list().get(usize::from(station.position)).map(|port| port.side) {
-            Some(Side::Access) => self.up(packet, station.position, ids),
-            Some(Side::Core) => self.down(packet),
-            None => Fate::nobody(Exit::TooShort),
+        match self.side(station.position) {
+            Side::Access => self.up(packet, station.position, ids),
+            Side::Core => self.down(packet),
         }
+    }
+
+    /// From which side a packet comes, by the position of its port: from the core, too, if it is no port but a route that led it here.
+    fn side(&self, position: u8) -> Side {
+        self.ports.list().get(usize::from(position)).map_or(Side::Core, |port| port.side)
     }
 
     /// From a customer, whose tags were found right.
@@ -261,10 +268,24 @@ impl Shared {
         self.check_source(packet, record, &ip)?;
         let answer = self.core.onward.lookup6(u128::from_be_bytes(ip.destination));
         match self.core.hop_of(answer, || flow_of6(packet)) {
-            Ok(_) | Err(Stop::Unresolved) if ip.hop_limit < 2 => Err(Exit::HopLimit),
+            Ok(_) | Err(Stop::Unresolved | Stop::Customer) if ip.hop_limit < 2 => Err(Exit::HopLimit),
             Ok(hop) => self.forward(packet, record, hop, &ip, ids),
+            Err(Stop::Customer) => {
+                let port = self.across(packet, &ip)?;
+                self.counters.count(record.number(), Direction::Up, packet.len() as u64);
+                Ok(port)
+            }
             Err(stop) => Err(stop.into()),
         }
+    }
+
+    /// Delivers a packet of a customer to another one, as if it had come from the core; answers the position of the port that it leaves by.
+    fn across(&self, packet: &mut Packet, ip: &Ipv6) -> Result<u8, Exit> {
+        let network = self.binding(self.subscribers.key6(0, first_half(&ip.destination)));
+        let network = network.ok_or(Exit::UnknownDestination)?;
+        let host = if network.is_shared() { self.host(0, &ip.destination) } else { Some(network) };
+        let host = host.filter(|_| self.reach.has(network)).ok_or(Exit::Unresolved)?;
+        self.deliver(packet, host, TAGGED, ip, ip.traffic_class())
     }
 
     /// Wraps a packet that may go, and counts it; answers the position of the port that it leaves by.

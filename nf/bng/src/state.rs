@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ipnet::{Ipv4Net, Ipv6Net};
-use weir_ip::InterfaceId;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use weir_ip::{FunctionRoutes, InterfaceId};
 use weir_net::neighbor::own;
 
 use crate::config::BngConfig;
@@ -21,6 +21,8 @@ pub(crate) struct Control {
     pub(crate) registry: Registry,
     /// The network layer of the core side.
     pub(crate) layer: weir_ip::Running,
+    /// What of customers are routes there; none in tunnels.
+    pub(crate) routes: Option<FunctionRoutes>,
     /// Where packets go by its routes.
     pub(crate) core: Arc<Core>,
     /// The next routers on the way to gateways, by interface and address: they are asked for before anybody wants to go there.
@@ -56,6 +58,14 @@ impl Control {
             }
         }
         self.next_look
+    }
+
+    /// Lets routes follow what subscribers have, and the networks in which addresses are learned.
+    pub(crate) fn settle_routes(&mut self) {
+        let moved = self.registry.take_moved();
+        let Some(routes) = &mut self.routes else { return };
+        routes.set_whole(self.registry.settings().learn.iter().copied().map(IpNet::from));
+        self.layer.set_routes(&routes.follow(moved));
     }
 
     /// Sees which gateways can be reached, when routes have changed. Where nobody can by one, the others that share its routes have its part.

@@ -21,9 +21,10 @@ use weir_wire::{Ipv4, View, ethernet};
 
 pub(crate) use exit::{Exit, PUNTED};
 
+use crate::across::Across;
 use crate::core::{Core, CoreView, ToCore, flow_of};
 use crate::encap::{Each, MAC_BITS, TAGGED};
-use crate::examine::{Examined, examine};
+use crate::examine::{Examined, Onto, examine};
 use crate::identification::Identifications;
 use crate::loss::Losses;
 use crate::ports::Ports;
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) core: Core,
     pub(crate) ports: Arc<Ports>,
     pub(crate) counters: Arc<WorkerCounters>,
+    /// The way to other customers.
+    pub(crate) across: Across,
     /// EtherType of the outer tag.
     pub(crate) tpid: u16,
 }
@@ -357,8 +360,13 @@ impl Shared {
         let mut policer = policer.batch(out.now());
         batch.each_in(mask, |slot, packet, lanes| {
             let Examined { subscriber, fate } = examine::<TUNNEL>(self, packet, lanes.port[slot]);
-            let fate = fate.and_then(|(record, hop)| {
-                self.forward::<TUNNEL>(packet, record, (self.core.view(), hop), identifications)
+            let fate = fate.and_then(|(record, onto)| match onto {
+                Onto::Core(hop) => self.forward::<TUNNEL>(packet, record, (self.core.view(), hop), identifications),
+                Onto::Customer(destination) => {
+                    let (port, bytes) = self.across.deliver(packet, destination)?;
+                    self.counters.count(record.number(), Direction::Up, bytes);
+                    Ok(port)
+                }
             });
             match fate {
                 Ok(port) => out.answer_indexed(slot, port),

@@ -12,6 +12,7 @@ mod layouts;
 mod mutated;
 mod notices;
 mod outer_fragments;
+mod routes;
 mod save;
 mod slow_path;
 mod tags;

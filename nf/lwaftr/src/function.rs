@@ -13,7 +13,7 @@ use crate::cases;
 use crate::config::{LwaftrConfig, SoftwireConfig};
 use crate::keys;
 use crate::load::load;
-use crate::owned::{self, Owned};
+use crate::owned;
 use crate::registry::{Key, Registry, Settings, Wanted};
 use crate::rules::Rules;
 use crate::running::{Running, Shape};
@@ -211,7 +211,7 @@ impl Description for Described {
             return Err(Described::refused(&element, refused));
         }
         let rules = Arc::new(Rules::new(&config, source, layer.vrfs(), |name| layer.interface(name)));
-        let owned = Mutex::new(Owned::new(layer.vrfs(), &config));
+        let owned = Mutex::new(owned::of(layer.vrfs(), &config));
         let tallies = old.map_or_else(Arc::default, |old| Arc::clone(&old.tallies));
         let shared = Arc::new(Mutex::new(registry));
         let running = Running { shape, config, layer, table, counters, tallies, rules, shared, owned: Arc::new(owned) };

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
+use weir_ip::FunctionRoutes;
 use weir_stage::{
     Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others, Place, RequestError, Saved, ShowRows,
     Stage, To,
@@ -10,7 +11,7 @@ use weir_stage::{
 
 use crate::config::LwaftrConfig;
 use crate::gateways::{self, Gateways};
-use crate::owned::{self, Owned};
+use crate::owned;
 use crate::registry::Registry;
 use crate::relay::{self, Parts, Relay, Stand};
 use crate::rules::Rules;
@@ -87,7 +88,7 @@ pub struct Running {
     pub(crate) rules: Arc<Rules>,
     pub(crate) shared: Arc<Mutex<Registry>>,
     /// What of it routes lead to.
-    pub(crate) owned: Arc<Mutex<Owned>>,
+    pub(crate) owned: Arc<Mutex<FunctionRoutes>>,
 }
 
 impl Running {

@@ -8,11 +8,11 @@ use weir_packet::{Batch, Key, LaneId, Packet, Slot, Slots};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::{Ethernet, View};
 
-use crate::InterfaceId;
 use crate::fast::received::Received;
 use crate::fast::scope::{Scope, Vrfs};
 use crate::tables::fib::Fib;
 use crate::tags::{TAG_LEN, Tags};
+use crate::{INSIDE, InterfaceId};
 
 weir_stage::ways! {
     /// Ways out of [`Untag`].
@@ -67,7 +67,7 @@ pub struct Came {
     port: Option<u16>,
     is_counted: bool,
     /// The mask of those that are the network layer's: by an interface of another VRF or one that is down, with tags that no interface has, or
-    /// tagged and for another station.
+    /// tagged and for another station. What comes from [inside](INSIDE) is not.
     pub of_the_layer: u64,
 }
 
@@ -115,6 +115,9 @@ impl Inward {
 
     /// Takes the tags off a packet that came in by a port; `None`, and nothing done, if it is the layer's.
     fn untag(&self, packet: &mut Packet, port: u16) -> Option<Untagged> {
+        if port == INSIDE {
+            return Some(Untagged(None));
+        }
         let ingress = self.fib.ingress();
         let entered = ingress.enter(port, packet.window(0));
         let room = usize::from(entered.l3) - Ethernet::LEN;
@@ -135,7 +138,10 @@ impl Inward {
     /// Of packets without tags, which are the layer's.
     #[inline(never)]
     fn not_ours(&self, batch: &Batch, scope: Scope) -> u64 {
-        let is_ours = |slot: Slot| self.vrfs.of(slot, scope) == 0 && self.is_open(batch.lanes.port[slot]);
+        let is_ours = |slot: Slot| match batch.lanes.port[slot] {
+            INSIDE => true,
+            port => self.vrfs.of(slot, scope) == 0 && self.is_open(port),
+        };
         batch.slots().filter(|slot| !is_ours(*slot)).fold(0, |mask, slot| mask | slot.bit())
     }
 

@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::{Ipv4Net, Ipv6Net};
 use weir_net::nexthop::Inlet;
 use weir_net::rib::Hop;
 use weir_net::{RouteSource, VrfId};
 
 use crate::config::Function;
+use crate::function_routes::RouteChange;
 use crate::state::Control;
 use crate::state::routing::{Network, Refusal};
 use crate::state::static_routes::{StaticRoute, is_among};
@@ -143,7 +144,7 @@ impl Control {
     }
 
     /// Makes routes of the function lead into it, or takes them back.
-    pub(crate) fn set_function_routes(&mut self, changes: &[(VrfId, IpNet, Option<Inlet>)]) {
+    pub(crate) fn set_function_routes(&mut self, changes: &[RouteChange]) {
         let source = RouteSource::Function;
         for (vrf, net, inlet) in changes {
             let network = (*vrf, *net);

@@ -152,12 +152,20 @@ fn a_lane_must_be_written_on_every_path_and_once() {
     assert_eq!(wrong([write(), plain(), plain(), read()]), "");
     assert_eq!(wrong([plain(), write(), write(), read()]), "", "each path has its writer");
     assert_eq!(wrong([write(), update(), plain(), read()]), "");
+    let renew = || plain().renews(CLASS);
+    assert_eq!(wrong([write(), renew(), plain(), read()]), "", "written again by who says so");
+    assert_eq!(wrong([plain(), renew(), renew(), read()]), "", "or for the first time");
     let missing = "last: reads lane class, which nobody upstream writes on every path";
     assert_eq!(wrong([plain(), write(), plain(), read()]), missing);
     assert_eq!(wrong([plain(), plain(), plain(), read()]), missing);
+    assert_eq!(wrong([plain(), renew(), plain(), read()]), missing);
     assert_eq!(wrong([plain(), plain(), plain(), update()]), missing);
     assert_eq!(
         wrong([write(), write(), plain(), plain()]),
+        "left: writes lane class, which somebody upstream has written"
+    );
+    assert_eq!(
+        wrong([renew(), write(), plain(), plain()]),
         "left: writes lane class, which somebody upstream has written"
     );
     assert_eq!(

@@ -6,11 +6,12 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use weir_config::{FilePath, MacAddress, OneOrMany, PacketRate, PortName};
 use weir_ip::{
-    Advertise, Limits, LineLink, Lines, NamedNeighbor, NeighborTimers, Settings, TableKind, Via, Virtual, VrfConfig,
+    Advertise, Function, Limits, LineLink, Lines, NO_FUNCTION, NamedNeighbor, NeighborTimers, Settings, TableKind, Via,
+    Virtual, VrfConfig,
 };
 
 use super::SEED;
-use crate::config::BngConfig;
+use crate::config::{BngConfig, CoreEncapsulation};
 use crate::ports::Side;
 use crate::wanted::Wanted;
 
@@ -29,6 +30,7 @@ pub(crate) struct Keys {
     advertise: BTreeMap<String, Advertise>,
     proxy_arp: Vec<PortName>,
     lines: Lines,
+    function: Function,
 }
 
 /// The name of the interface that has the addresses towards customers.
@@ -82,6 +84,7 @@ impl Keys {
             advertise: BTreeMap::new(),
             proxy_arp: Vec::new(),
             lines: lines(name, wanted),
+            function: function(name, config),
         }
     }
 
@@ -106,7 +109,7 @@ impl Keys {
             own: &self.own,
             needs_addresses: false,
             lines: Some(&self.lines),
-            function: &weir_ip::NO_FUNCTION,
+            function: &self.function,
             linux: None,
         }
     }
@@ -142,15 +145,25 @@ fn lines(name: &str, wanted: &Wanted) -> Lines {
     }
 }
 
+/// The gateway as routes know it: only where addresses alone say whose they are. In a tunnel two customers may have the same.
+fn function(name: &str, config: &BngConfig) -> Function {
+    match config.core_encapsulation {
+        CoreEncapsulation::Ip => Function::with_silent_inlet(name, [None, None]),
+        CoreEncapsulation::GreMpls => NO_FUNCTION.clone(),
+    }
+}
+
 fn limits(config: &BngConfig, wanted: &Wanted) -> Limits {
+    // Of customers: each route has an address, or a network, of its own.
+    let own = if config.core_encapsulation == CoreEncapsulation::Ip { config.limits.bindings } else { 0 };
     let gateways = wanted.gateways.len() as u32;
     let six = wanted.routes.iter().filter(|(net, _)| matches!(net, IpNet::V6(_))).count();
     Limits {
-        routes: config.limits.routes.saturating_add(2 * (gateways + MORE)),
+        routes: config.limits.routes.saturating_add(own).saturating_add(2 * (gateways + MORE)),
         next_hops: 2 * (gateways + MORE),
         groups: 1024,
-        long_prefix_networks: 16_384,
-        ipv6_lines: u32::try_from(64 * six).unwrap_or(u32::MAX).clamp(1 << 17, 1 << 26),
+        long_prefix_networks: (own / 8).max(16_384),
+        ipv6_lines: u32::try_from(64 * six + 4 * own as usize).unwrap_or(u32::MAX).clamp(1 << 17, 1 << 26),
         interfaces: (gateways + MORE) as u16,
         neighbors: 16_384,
         queue_per_neighbor: 8,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use ipnet::{Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_net::RouteSource;
 use weir_wire::MacAddr;
 
@@ -100,6 +100,11 @@ impl Subscriber {
 }
 
 impl Fields {
+    /// The addresses and prefixes of both families.
+    pub(crate) fn prefixes(&self) -> impl Iterator<Item = IpNet> {
+        self.ipv4.iter().copied().map(IpNet::from).chain(self.ipv6.iter().copied().map(IpNet::from))
+    }
+
     /// All fixed addresses, and the IPv6 networks.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = Address> {
         let v4 = self.ipv4.iter().flat_map(|prefix| {

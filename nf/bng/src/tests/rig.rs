@@ -13,6 +13,7 @@ use weir_stage::{AnyFunction, Env, Ground, Port, PortFacts, PortInfo};
 use weir_wire::{MacAddr, ethernet};
 
 use crate::Bng;
+use crate::across::{Across, ReachOf};
 use crate::core::Core;
 use crate::downstream::{self, Down};
 use crate::identification::{Identifications, Sequence};
@@ -158,21 +159,22 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
         let counters = Counters::new(64, 1, reasons(), 0);
         let worker = counters.acquire().unwrap();
         let kind = Key::new(0).unwrap();
+        let down = || downstream::Shared {
+            subscribers: Arc::clone(tables.shared()),
+            ports: Arc::clone(&ports),
+            counters: Arc::clone(&worker),
+            marking: Marking::new(remarked, priority),
+            local: u32::from_be_bytes(LOCAL),
+            core: core.clone(),
+            own6: Vec::new(),
+        };
         let up = upstream::Shared {
             subscribers: Arc::clone(tables.shared()),
             core: core.clone(),
             ports: Arc::clone(&ports),
             counters: Arc::clone(&worker),
+            across: Across { down: down(), reach: ReachOf::All },
             tpid: TPID,
-        };
-        let down = downstream::Shared {
-            subscribers: Arc::clone(tables.shared()),
-            ports,
-            counters: worker,
-            marking: Marking::new(remarked, priority),
-            local: u32::from_be_bytes(LOCAL),
-            core,
-            own6: Vec::new(),
         };
         let policer = |punted| Policer::new(punted, rates).unwrap();
         let mut up = Harness::reading(
@@ -186,7 +188,7 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
             &domain,
         );
         let mut down =
-            Harness::reading(Down::<TUNNEL>::new(down, kernel, policer(downstream::PUNTED), kind, None), &domain);
+            Harness::reading(Down::<TUNNEL>::new(down(), kernel, policer(downstream::PUNTED), kind, None), &domain);
         for slot in (0..weir_packet::BATCH).map(Slot::new) {
             up.lanes().port[slot] = ACCESS_INDEX;
             down.lanes().port[slot] = CORE_INDEX;

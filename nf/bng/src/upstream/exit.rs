@@ -15,13 +15,13 @@ weir_stage::ways! {
         Local => way "local",
         /// From an address that the subscriber is not known to have: the slow path learns it, or drops.
         UnknownSource => way "unknown-source",
-        /// The MAC address of the next router is not known: the slow path asks for it.
+        /// The MAC address of the next router, or of the customer that it is for, is not known: the slow path asks for it.
         Unresolved => way "unresolved",
         /// Its TTL ends here: the slow path answers with Time Exceeded.
         TtlExpired => way "ttl-expired",
         /// No route leads there: the slow path answers with Network Unreachable.
         NoRoute => way "no-route",
-        /// Longer than what fits towards the core: the slow path answers with Fragmentation Needed.
+        /// Longer than what fits towards the core, or the customer that it is for: the slow path answers with Fragmentation Needed.
         TooBig => way "too-big",
         /// Shorter than an Ethernet header with two tags.
         TooShort => drop "too-short",
@@ -63,6 +63,8 @@ weir_stage::ways! {
         Broadcast => drop "broadcast",
         /// Sent to all stations of the link though its IPv4 destination is a single host (RFC 1812 section 5.3.4).
         LinkBroadcast => drop "link-broadcast",
+        /// To an address of customers' that no subscriber has.
+        UnknownDestination => drop "unknown-destination",
         /// A route says that packets there are dropped.
         Blackhole => drop "blackhole",
         /// Its buffer has no room in front for the headers of the core.
@@ -91,7 +93,8 @@ weir_stage::ways! {
 impl From<Stop> for Exit {
     fn from(stop: Stop) -> Exit {
         match stop {
-            Stop::NoRoute => Exit::NoRoute,
+            // Nobody goes to customers who has not looked for who it is.
+            Stop::NoRoute | Stop::Customer => Exit::NoRoute,
             Stop::Blackhole => Exit::Blackhole,
             Stop::Local => Exit::Local,
             Stop::Broadcast => Exit::Broadcast,
