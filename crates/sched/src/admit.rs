@@ -2,6 +2,7 @@
 
 use weir_table::indexed::NONE;
 
+use crate::dual::is_dual;
 use crate::manage::{Arrival, Verdict};
 use crate::offer::{Offer, Offered, Refused};
 use crate::scheduler::Scheduler;
@@ -20,8 +21,8 @@ pub(crate) enum Room {
 /// What is known of a packet that may be taken.
 pub(crate) struct Admitted {
     pub(crate) room: Room,
-    /// Its queue is fair.
-    pub(crate) is_fair: bool,
+    /// Its queue is fair, or has two lines.
+    pub(crate) is_apart: bool,
 }
 
 impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TREE> {
@@ -42,14 +43,13 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let class = UserState::<C, Q>::class_of(queue);
         let profile = self.profiles.user(standing.profile());
         let first = state.first(queue);
-        // What waits stays as it is until its user is looked at. Where there are no flows, packets that wait need not be looked at to see that none are fair.
-        let fair = if self.flows.is_empty() { NONE } else { self.slab.fair(first) };
-        let is_fair = if first == NONE { profile.fair >> class & 1 != 0 } else { fair != NONE };
+        // What waits stays as it is until its user is looked at. Where there are neither flows nor lines, packets that wait need not be looked at to see that.
+        let fair = if self.apart { self.slab.fair(first) } else { NONE };
+        let is_apart = if first == NONE { (profile.fair | profile.dual) >> class & 1 != 0 } else { fair != NONE };
         let most = profile.classes.get(class).map_or(0, |class| class.queue_size);
-        if is_fair {
-            let queued = if fair == NONE { 0 } else { self.flows.packets(fair) };
-            let room = if queued >= most.into() { Room::Lost } else { self.room(state.held)? };
-            return Ok(Admitted { room, is_fair });
+        if is_apart {
+            let room = self.room_apart(state.held, fair, most.into())?;
+            return Ok(Admitted { room, is_apart });
         }
         let room = self.room(state.held)?;
         if self.slab.count(first) >= most {
@@ -58,7 +58,21 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if profile.managed >> class & 1 != 0 {
             self.ask_management(offer, queue, &mut || packet.mark(), now)?;
         }
-        Ok(Admitted { room, is_fair })
+        Ok(Admitted { room, is_apart })
+    }
+
+    /// How there is room for a packet of a user who holds so many, in a queue of at most so many that is fair or has two lines; or is to be so, where nothing waits in it.
+    #[inline]
+    fn room_apart(&self, held: u32, fair: u32, most: u32) -> Result<Room, Refused> {
+        match fair {
+            NONE => self.room(held),
+            dual if is_dual(dual) => {
+                let room = self.room(held)?;
+                if self.duals.packets(dual) >= most { Err(Refused::QueueFull) } else { Ok(room) }
+            }
+            fair if self.flows.packets(fair) >= most => Ok(Room::Lost),
+            _ => self.room(held),
+        }
     }
 
     /// How there is room for a packet of a user who holds so many.
