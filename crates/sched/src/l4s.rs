@@ -39,7 +39,7 @@ pub enum Line {
 }
 
 impl Line {
-    /// That of a packet with this field of explicit congestion notification: figure 3 of the RFC, lines 5 to 9.
+    /// That of a packet with this field of explicit congestion notification: the classifier of `dualpi2_enqueue`.
     pub fn of(ecn: u8) -> Line {
         if ecn & 1 == 1 { Line::Low } else { Line::Classic }
     }
@@ -149,7 +149,7 @@ impl L4s {
         state[BASE] >> FINE_BITS == 0
     }
 
-    /// What becomes of a packet that is about to go: figure 7 of the RFC. A packet of the classic line that cannot be marked is to be dropped instead.
+    /// What becomes of a packet that is about to go: `dualpi2_dequeue` of appendix A.2. A packet of the classic line that cannot be marked is to be dropped instead.
     pub fn go(&self, state: &mut State, going: &Going) -> Verdict {
         self.update(state, going.now, going.oldest);
         let base = (state[BASE] >> FINE_BITS).min(SURE);
@@ -199,7 +199,7 @@ impl L4s {
         state[UPDATED] = now - passed % self.tupdate;
     }
 
-    /// Figure 6 of the RFC, so many times: what is added to the base probability grows with each, so that it falls first and rises then. None of the factors and
+    /// `dualpi2_update`, so many times: what is added to the base probability grows with each, so that it falls first and rises then. None of the factors and
     /// sums here comes near to what they are held in: times have 50 bits, parts 37, and there are at most 2^30 updates.
     fn run(&self, state: &mut State, updates: &Updates) {
         let Updates { count, waited, more } = *updates;
@@ -223,7 +223,7 @@ impl L4s {
     }
 }
 
-/// Answers yes for a share of the packets of a line, as evenly as can be: figure 4 of the RFC, lines 23 to 30.
+/// Answers yes for a share of the packets of a line, as evenly as can be: `recur` of appendix A.1, which is true as soon as likelihoods come to 1.
 fn recur(state: &mut State, line: Line, likelihood: u64) -> bool {
     let shift = if line == Line::Low { 32 } else { 0 };
     let sum = (state[COUNTS] >> shift & (SURE - 1)) + likelihood.min(SURE);

@@ -23,7 +23,7 @@ const USUAL: L4sConfig = L4sConfig {
     classic: 10,
 };
 
-/// Figures 6 and 8 of appendix A, with a timer.
+/// `dualpi2_update` of appendix A, with a timer.
 struct Pseudo {
     config: L4sConfig,
     base: f64,
@@ -93,7 +93,7 @@ proptest! {
                 (Line::Classic, verdict) => {
                     classic.0 += squared;
                     classic.1 += u32::from(verdict != Verdict::Pass);
-                    // Section 4.2.2: beyond saturation, nothing is marked in place of being dropped.
+                    // Section 4.2: beyond saturation, nothing is marked in place of being dropped.
                     prop_assert!(verdict == Verdict::Pass || (verdict == Verdict::Drop) == (coupled >= 1.0 - 1e-9));
                 }
                 (Line::Low, verdict) if coupled >= 1.0 => {
@@ -195,7 +195,7 @@ fn the_coupling_squares_what_is_lost_and_divides_the_rate_by_it() {
     }
 }
 
-/// Section 4.2.1: who does not heed marks in the low-latency line, and takes nearly all that there is, leaves the classic line its share.
+/// Section 4.2: who does not heed marks in the low-latency line, and takes nearly all that there is, leaves the classic line its share.
 #[test]
 fn the_classic_line_is_not_starved() {
     // Nothing is dropped, and there is room for all that waits.
@@ -211,7 +211,7 @@ fn the_classic_line_is_not_starved() {
     }
 }
 
-/// Sections 4.2.2 and 4.2.3: where marks are not enough, packets are dropped in both lines, and what waits does so for no longer than is said.
+/// Section 4.2: where marks are not enough, packets are dropped in both lines, and what waits does so for no longer than is said.
 #[test]
 fn what_does_not_heed_marks_is_dropped_in_overload() {
     let senders = come_to(&USUAL, &[Kind::Deaf(SECOND * 3 / 2 / PACKET, 1)]);
