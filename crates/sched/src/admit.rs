@@ -18,11 +18,21 @@ pub(crate) enum Room {
     Lost,
 }
 
+/// How packets wait in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// One behind the other.
+    One,
+    /// Flows take turns.
+    Fair,
+    /// In two lines.
+    Lines,
+}
+
 /// What is known of a packet that may be taken.
 pub(crate) struct Admitted {
     pub(crate) room: Room,
-    /// Its queue is fair, or has two lines.
-    pub(crate) is_apart: bool,
+    pub(crate) order: Order,
 }
 
 impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TREE> {
@@ -48,8 +58,12 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let is_apart = if first == NONE { (profile.fair | profile.dual) >> class & 1 != 0 } else { fair != NONE };
         let most = profile.classes.get(class).map_or(0, |class| class.queue_size);
         if is_apart {
-            let room = self.room_apart(state.held, fair, most.into())?;
-            return Ok(Admitted { room, is_apart });
+            let is_dual = if first == NONE { profile.dual >> class & 1 != 0 } else { is_dual(fair) };
+            return if is_dual {
+                self.room_in_lines(state.held, fair, most)
+            } else {
+                self.room_for_flow(state.held, fair, most)
+            };
         }
         let room = self.room(state.held)?;
         if self.slab.count(first) >= most {
@@ -58,21 +72,22 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if profile.managed >> class & 1 != 0 {
             self.ask_management(offer, queue, &mut || packet.mark(), now)?;
         }
-        Ok(Admitted { room, is_apart })
+        Ok(Admitted { room, order: Order::One })
     }
 
-    /// How there is room for a packet of a user who holds so many, in a queue of at most so many that is fair or has two lines; or is to be so, where nothing waits in it.
-    #[inline]
-    fn room_apart(&self, held: u32, fair: u32, most: u32) -> Result<Room, Refused> {
-        match fair {
-            NONE => self.room(held),
-            dual if is_dual(dual) => {
-                let room = self.room(held)?;
-                if self.duals.packets(dual) >= most { Err(Refused::QueueFull) } else { Ok(room) }
-            }
-            fair if self.flows.packets(fair) >= most => Ok(Room::Lost),
-            _ => self.room(held),
-        }
+    /// Whether a packet of a user who holds so many is taken in a fair queue of at most so many; in which nothing waits, where it has no number.
+    #[inline(always)]
+    fn room_for_flow(&self, held: u32, fair: u32, most: u16) -> Result<Admitted, Refused> {
+        let queued = if fair == NONE { 0 } else { self.flows.packets(fair) };
+        let room = if queued >= most.into() { Room::Lost } else { self.room(held)? };
+        Ok(Admitted { room, order: Order::Fair })
+    }
+
+    /// The same in a queue with two lines.
+    #[cold]
+    fn room_in_lines(&self, held: u32, dual: u32, most: u16) -> Result<Admitted, Refused> {
+        let (room, queued) = (self.room(held)?, if dual == NONE { 0 } else { self.duals.packets(dual) });
+        if queued >= most.into() { Err(Refused::QueueFull) } else { Ok(Admitted { room, order: Order::Lines }) }
     }
 
     /// How there is room for a packet of a user who holds so many.

@@ -22,7 +22,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         }
     }
 
-    /// Takes a packet of a queue that is fair or has two lines, in which there is room for it. Given back where there is none.
+    /// Takes a packet of a fair queue, in which there is room for it. Given back where there is none.
     #[inline]
     pub(crate) fn join(
         &mut self,
@@ -31,18 +31,6 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         packet: impl Offered<T>,
         now: u64,
     ) -> Option<Displaced<T>> {
-        let state = self.users.states.at(offer.user);
-        let first = state.first(queue);
-        let is_line = match first {
-            NONE => {
-                let profile = self.profiles.user(self.users.gates.at(offer.user).standing().profile());
-                profile.dual >> UserState::<C, Q>::class_of(queue) & 1 != 0
-            }
-            _ => is_dual(self.slab.fair(first)),
-        };
-        if is_line {
-            return self.join_line(offer, queue, packet, now);
-        }
         let hash = packet.flow();
         let item = packet.take()?;
         let first = self.users.states.at_mut(offer.user).queues.get_mut(queue)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_table::indexed::{Indexed, NONE};
 use weir_table::wheel::Shape;
 
-use crate::admit::{Admitted, Room};
+use crate::admit::{Admitted, Order, Room};
 use crate::dual::{Duals, is_dual};
 use crate::flows::{Flows, Gone};
 use crate::gates::{Gate, Gates, Loss, Place, Standing};
@@ -168,23 +168,25 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         mut packet: impl Offered<T>,
     ) -> Result<Option<Displaced<T>>, Refused> {
         let queue = UserState::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
-        let admitted = self.admit(&offer, queue, &mut packet, now).and_then(|Admitted { room, is_apart }| {
+        let admitted = self.admit(&offer, queue, &mut packet, now).and_then(|Admitted { room, order }| {
             let displaced = match room {
                 Room::Left => None,
                 Room::Made => self.push_out(now),
                 Room::Lost => Some(self.lose(offer.user, queue, now).ok_or(Refused::QueueFull)?),
             };
-            Ok((displaced, is_apart))
+            Ok((displaced, order))
         });
-        let (displaced, is_apart) = match admitted {
+        let (displaced, order) = match admitted {
             Ok(admitted) => admitted,
             Err(refused) => {
                 self.refused(offer.user, refused, now);
                 return Err(refused);
             }
         };
-        if is_apart {
-            return Ok(self.join(&offer, queue, packet, now).or(displaced));
+        match order {
+            Order::One => {}
+            Order::Fair => return Ok(self.join(&offer, queue, packet, now).or(displaced)),
+            Order::Lines => return Ok(self.join_line(&offer, queue, packet, now).or(displaced)),
         }
         let Some(item) = packet.take() else { return Ok(displaced) };
         let Some(first) = self.users.states.at_mut(offer.user).queues.get_mut(queue) else { return Ok(displaced) };
