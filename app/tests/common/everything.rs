@@ -46,7 +46,7 @@ const SCRIPT: &str = r#"
         { port = "gen", replay = "replay.pcap", count = 1 },
     } }
     qos { from = "qos-in", to = "qos-out", users_csv = "users.csv",
-          scheduler = { rate = "1 Gbit/s", users = 8, buffers = 64, profiles = { one = { tb_rate = "1 Mbit/s" }, two = { tb_rate = "1 Mbit/s", classes = { { codel = { ecn = true }, flows = "fair" } } } } } }
+          scheduler = { rate = "1 Gbit/s", users = 8, buffers = 64, profiles = { one = { tb_rate = "1 Mbit/s" }, two = { tb_rate = "1 Mbit/s", classes = { { codel = { ecn = true }, flows = "fair" }, { l4s = { coupling = 2 } } } } } } }
 "#;
 
 /// A certificate or a key that tests use.

@@ -13,6 +13,7 @@ use weir_mem::tsc;
 use weir_sched::ahead::TOGETHER;
 use weir_sched::class::ClassQueue;
 use weir_sched::codel::{Codel, CodelConfig};
+use weir_sched::l4s::{L4s, L4sConfig};
 use weir_sched::profile::{ClassProfile, Profile, Profiles};
 use weir_sched::rate::Bucket;
 use weir_sched::scheduler::{Offer, Offered, Scheduler, Setup};
@@ -29,6 +30,8 @@ const BATCHES: u64 = 4_000;
 struct Case {
     name: &'static str,
     fair: bool,
+    /// Every second packet is of the low-latency line, of two.
+    lines: bool,
     times: u64,
     buffers: u32,
     /// Of a user.
@@ -38,17 +41,58 @@ struct Case {
     gap: u64,
 }
 
-const CASES: [Case; 4] = [
-    Case { name: "waiting", fair: false, times: 4, buffers: 32_768, rate: ALL_USERS / 32_768, burst: 84, gap: 120 },
-    Case { name: "flows", fair: false, times: 16, buffers: 65_536, rate: ALL_USERS / 32_768, burst: 84, gap: 300 },
-    Case { name: "fair", fair: true, times: 16, buffers: 65_536, rate: ALL_USERS / 32_768, burst: 84, gap: 300 },
-    Case { name: "overload", fair: false, times: 1, buffers: 8_192, rate: 50_000, burst: 168, gap: 90 },
+const CASES: [Case; 5] = [
+    Case {
+        name: "waiting",
+        fair: false,
+        lines: false,
+        times: 4,
+        buffers: 32_768,
+        rate: ALL_USERS / 32_768,
+        burst: 84,
+        gap: 120,
+    },
+    Case {
+        name: "flows",
+        fair: false,
+        lines: false,
+        times: 16,
+        buffers: 65_536,
+        rate: ALL_USERS / 32_768,
+        burst: 84,
+        gap: 300,
+    },
+    Case {
+        name: "fair",
+        fair: true,
+        lines: false,
+        times: 16,
+        buffers: 65_536,
+        rate: ALL_USERS / 32_768,
+        burst: 84,
+        gap: 300,
+    },
+    Case {
+        name: "lines",
+        fair: false,
+        lines: true,
+        times: 16,
+        buffers: 65_536,
+        rate: ALL_USERS / 32_768,
+        burst: 84,
+        gap: 300,
+    },
+    Case { name: "overload", fair: false, lines: false, times: 1, buffers: 8_192, rate: 50_000, burst: 168, gap: 90 },
 ];
 
-/// A packet, and the number of its flow.
+/// A packet, and the number of its flow, which says its line, too.
 struct Packet(NonZeroU64, u32);
 
 impl Offered<NonZeroU64> for Packet {
+    fn ecn(&self) -> u8 {
+        (self.1 & 1) as u8
+    }
+
     fn flow(&self) -> u32 {
         self.1
     }
@@ -107,7 +151,18 @@ fn measure(case: &Case, runs: usize) {
 fn profiles(case: &Case) -> Arc<Profiles> {
     let (target, interval) = (Nanos::new(5_000_000), Nanos::new(100_000_000));
     let codel = case.fair.then(|| Arc::new(Codel::new(&CodelConfig { target, interval, ecn: false })) as _);
-    let class = ClassProfile { cap: Bucket::UNLIMITED, queue_size: 64, manage: codel, fair: case.fair };
+    let usual = |n: u64| Nanos::new(n * 1_000_000);
+    let l4s = L4sConfig {
+        target: usual(15),
+        tupdate: usual(15),
+        alpha: 0.15,
+        beta: 3.0,
+        coupling: 2,
+        step: usual(1),
+        classic: 10,
+    };
+    let dual = case.lines.then(|| L4s::new(&l4s));
+    let class = ClassProfile { cap: Bucket::UNLIMITED, queue_size: 64, manage: codel, fair: case.fair, dual };
     let classes = (0..4).map(|n| if n == 3 { class.clone() } else { ClassProfile::default() }).collect();
     let profile = Profile::new(Bucket::new(case.rate, case.burst), classes, &[]);
     Arc::new(Profiles::new(Bucket::new(40_000_000_000, 65_536), vec![], vec![profile]))

@@ -2,6 +2,7 @@
 
 use weir_table::indexed::NONE;
 
+use crate::dual::is_dual;
 use crate::manage::{Arrival, Verdict};
 use crate::offer::{Offer, Offered, Refused};
 use crate::scheduler::Scheduler;
@@ -17,11 +18,21 @@ pub(crate) enum Room {
     Lost,
 }
 
+/// How packets wait in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// One behind the other.
+    One,
+    /// Flows take turns.
+    Fair,
+    /// In two lines.
+    Lines,
+}
+
 /// What is known of a packet that may be taken.
 pub(crate) struct Admitted {
     pub(crate) room: Room,
-    /// Its queue is fair.
-    pub(crate) is_fair: bool,
+    pub(crate) order: Order,
 }
 
 impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TREE> {
@@ -42,14 +53,17 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let class = UserState::<C, Q>::class_of(queue);
         let profile = self.profiles.user(standing.profile());
         let first = state.first(queue);
-        // What waits stays as it is until its user is looked at. Where there are no flows, packets that wait need not be looked at to see that none are fair.
-        let fair = if self.flows.is_empty() { NONE } else { self.slab.fair(first) };
-        let is_fair = if first == NONE { profile.fair >> class & 1 != 0 } else { fair != NONE };
+        // What waits stays as it is until its user is looked at. Where there are neither flows nor lines, packets that wait need not be looked at to see that.
+        let fair = if self.apart { self.slab.fair(first) } else { NONE };
+        let is_apart = if first == NONE { (profile.fair | profile.dual) >> class & 1 != 0 } else { fair != NONE };
         let most = profile.classes.get(class).map_or(0, |class| class.queue_size);
-        if is_fair {
-            let queued = if fair == NONE { 0 } else { self.flows.packets(fair) };
-            let room = if queued >= most.into() { Room::Lost } else { self.room(state.held)? };
-            return Ok(Admitted { room, is_fair });
+        if is_apart {
+            let is_dual = if first == NONE { profile.dual >> class & 1 != 0 } else { is_dual(fair) };
+            return if is_dual {
+                self.room_in_lines(state.held, fair, most)
+            } else {
+                self.room_for_flow(state.held, fair, most)
+            };
         }
         let room = self.room(state.held)?;
         if self.slab.count(first) >= most {
@@ -58,7 +72,22 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if profile.managed >> class & 1 != 0 {
             self.ask_management(offer, queue, &mut || packet.mark(), now)?;
         }
-        Ok(Admitted { room, is_fair })
+        Ok(Admitted { room, order: Order::One })
+    }
+
+    /// Whether a packet of a user who holds so many is taken in a fair queue of at most so many; in which nothing waits, where it has no number.
+    #[inline(always)]
+    fn room_for_flow(&self, held: u32, fair: u32, most: u16) -> Result<Admitted, Refused> {
+        let queued = if fair == NONE { 0 } else { self.flows.packets(fair) };
+        let room = if queued >= most.into() { Room::Lost } else { self.room(held)? };
+        Ok(Admitted { room, order: Order::Fair })
+    }
+
+    /// The same in a queue with two lines.
+    #[cold]
+    fn room_in_lines(&self, held: u32, dual: u32, most: u16) -> Result<Admitted, Refused> {
+        let (room, queued) = (self.room(held)?, if dual == NONE { 0 } else { self.duals.packets(dual) });
+        if queued >= most.into() { Err(Refused::QueueFull) } else { Ok(Admitted { room, order: Order::Lines }) }
     }
 
     /// How there is room for a packet of a user who holds so many.

@@ -3,6 +3,7 @@
 use weir_table::indexed::NONE;
 
 use crate::class::ClassQueue;
+use crate::dual::is_dual;
 use crate::rate::fine;
 use crate::scheduler::{Offer, Scheduler};
 use crate::state::UserState;
@@ -101,7 +102,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
                 break;
             };
             *fair = self.slab.fair(self.users.states.at(offer.user).first(queue::<C, Q>(offer.class)));
-            if *fair != NONE {
+            if *fair != NONE && !is_dual(*fair) {
                 let number = number(n);
                 *to = Some(number);
                 self.flows.prefetch(*fair, number);
@@ -140,7 +141,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     fn ask_for_neighbours(&self, first: u32) {
         match self.slab.fair(first) {
             NONE => self.slab.prefetch_neighbours(first),
-            fair => self.flows.prefetch_fair(fair),
+            fair => self.flows.prefetch_fair(fair), // nothing, where it has two lines
         }
     }
 

@@ -7,9 +7,10 @@ use weir_config::{Nanos, Rate, Size, choice, config};
 
 use crate::class::MAX_CLASSES;
 use crate::codel::{Codel, CodelConfig};
+use crate::l4s::{L4s, L4sConfig};
 use crate::levels;
 use crate::manage::Manage;
-use crate::profile::{ClassProfile, Profile};
+use crate::profile::{ClassProfile, Profile, QUANTUM};
 use crate::rate::{Bucket, MAX_RATE, MIN_RATE};
 use crate::red::{Red, RedConfig};
 use crate::scheduler::MAX_SUBPORTS;
@@ -49,6 +50,8 @@ config! {
         pub codel: Option<CodelConfig> = optional, live;
         /// How packets wait in each queue of the class.
         pub flows: FlowOrder = default(FlowOrder::Fifo), live;
+        /// Two lines in each queue of the class, one of which hardly waits (L4S).
+        pub l4s: Option<L4sConfig> = optional, live;
     }
 }
 
@@ -265,6 +268,8 @@ impl ProfileConfig {
                 let problem = "red looks at a queue as a whole, in which flows take turns here: leave it out, or choose flows = \"fifo\"";
                 faults.push((format!("{key}.red"), problem.to_owned()));
             }
+            let most = self.ceil.unwrap_or(self.tb_rate);
+            faults.extend(class.l4s_fault(most).map(|(at, problem)| (format!("{key}.{at}"), problem)));
             if let Some(Err((at, problem))) = class.red.as_ref().map(Red::new) {
                 faults.push((format!("{key}.red.{at}"), problem.to_owned()));
             }
@@ -290,6 +295,26 @@ impl ProfileConfig {
 }
 
 impl ClassConfig {
+    /// Where there are two lines, what couples them decides alone; and where a single packet takes longer than they are to wait, at the rate `most` of their
+    /// user, nearly all would be dropped.
+    fn l4s_fault(&self, most: Rate) -> Option<Fault> {
+        let target = self.l4s.as_ref()?.target;
+        let least = Nanos::new((u64::from(QUANTUM) * 8_000_000_000).div_ceil(most.bits_per_second().max(1)));
+        if least.nanos() > target.nanos() {
+            let problem = format!(
+                "a packet of {QUANTUM} bytes takes {least} at {most}, so that nearly all would be dropped: give {least} or more, or a higher rate"
+            );
+            return Some(("l4s.target".to_owned(), problem));
+        }
+        let other = match self {
+            ClassConfig { red: Some(_), .. } => "red",
+            ClassConfig { codel: Some(_), .. } => "codel",
+            ClassConfig { flows: FlowOrder::Fair, .. } => "flows = \"fair\"",
+            _ => return None,
+        };
+        Some(("l4s".to_owned(), format!("a class has l4s or {other}, not both: leave one out, or use another class")))
+    }
+
     fn profile(&self) -> ClassProfile {
         let period = self.tc_period.nanos();
         let cap = self.tc_rate.map_or(Bucket::UNLIMITED, |rate| Bucket::of_period(rate.bits_per_second(), period));
@@ -301,7 +326,8 @@ impl ClassConfig {
             (None, Some(codel)) => Some(Arc::new(codel) as Arc<dyn Manage>),
             (None, None) => None,
         };
-        ClassProfile { cap, queue_size: self.queue_size, manage, fair }
+        let dual = self.l4s.as_ref().map(L4s::new);
+        ClassProfile { cap, queue_size: self.queue_size, manage, fair, dual }
     }
 }
 
@@ -343,6 +369,7 @@ mod tests {
             red: None,
             codel: None,
             flows: FlowOrder::Fifo,
+            l4s: None,
         };
         let profile = ProfileConfig {
             tb_rate: Rate::new(1_000_000),

@@ -2,6 +2,7 @@
 
 use weir_table::indexed::NONE;
 
+use crate::dual::is_dual;
 use crate::flows::Gone;
 use crate::gates::{Loss, Place};
 use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil};
@@ -241,7 +242,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let item = self.slab.pop_front(first)?;
         if fair != NONE {
             let gone = Gone { fair, length, class: usize::from(class), profile, now };
-            *first = self.flows.sent(&mut self.slab, *first, &gone);
+            *first = match is_dual(fair) {
+                true => self.duals.sent(&mut self.slab, (fair, *first), length, profile.coupling(class.into())),
+                false => self.flows.sent(&mut self.slab, *first, &gone),
+            };
         }
         let emptied = *first == NONE;
         if guaranteed {
@@ -327,9 +331,13 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let user_state = self.users.states.at(user);
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
         let class = UserState::<C, Q>::class_of(queue);
-        let manage = profile.manage(class);
-        let (Some(manage), node) = (manage, user_state.first(queue)) else { return true };
-        let Head { since, length, count, fair } = self.slab.head(node);
+        let (manage, node) = (profile.manage(class), user_state.first(queue));
+        let head = self.slab.head(node);
+        if is_dual(head.fair) {
+            return self.goes(user, class, queue, &head, now);
+        }
+        let Some(manage) = manage else { return true };
+        let Head { since, length, count, fair } = head;
         let behind = u32::from(count.saturating_sub(1));
         let departure = Departure { now, sojourn: now.saturating_sub(since), behind, bytes: length.into() };
         let state = if fair != NONE {
@@ -359,9 +367,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     #[cold]
     fn drop_first(&mut self, user: u32, queue: usize, now: u64, out: &mut impl FnMut(Leaving<T>)) {
+        let is_coupled = is_dual(self.slab.fair(self.users.states.at(user).first(queue)));
         if let Some(item) = self.pop(user, queue, now) {
-            self.users.gates.dropped(user, Loss::Codel, now);
-            out(Leaving::Managed(item));
+            self.users.gates.dropped(user, if is_coupled { Loss::L4s } else { Loss::Codel }, now);
+            out(if is_coupled { Leaving::Coupled(item) } else { Leaving::Managed(item) });
         }
         self.settle(user, now);
     }

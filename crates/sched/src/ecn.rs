@@ -25,6 +25,19 @@ pub fn mark(bytes: &mut [u8]) -> bool {
     }
 }
 
+/// The field of the packet of IPv4 or IPv6 in a frame, behind up to two tags; 0, as of a transport that knows nothing of this, where there is no such packet.
+pub fn field(bytes: &[u8]) -> u8 {
+    let frame = Frame::of(bytes);
+    let packet = bytes.get(frame.l3..).unwrap_or_default();
+    let four = |ip: &Ipv4| if ip.version_ihl >> 4 == 4 { ip.tos & FIELD } else { NOT_ECT };
+    let six = |ip: &Ipv6| if ip.version() == 6 { ip.traffic_class() & FIELD } else { NOT_ECT };
+    match frame.ethertype {
+        ethernet::IPV4 => Ipv4::view(packet).map_or(NOT_ECT, four),
+        ethernet::IPV6 => Ipv6::view(packet).map_or(NOT_ECT, six),
+        _ => NOT_ECT,
+    }
+}
+
 fn mark_four(ip: &mut Ipv4) -> bool {
     if ip.version_ihl >> 4 != 4 || ip.tos & FIELD == NOT_ECT {
         return false;
@@ -82,10 +95,12 @@ mod tests {
                 let (capable, marked) = (tos & 3 != 0, if tos & 3 == 0 { tos } else { tos | 3 });
                 for options in [&[][..], &[1, 1, 1, 0], &[7; 40]] {
                     let mut frame = four(tags, tos, options);
+                    assert_eq!(field(&frame), tos & 3, "{tags:x?} {tos:x}");
                     assert_eq!(mark(&mut frame), capable, "{tags:x?} {tos:x}");
                     assert_eq!(frame, four(tags, marked, options), "{tags:x?} {tos:x}");
                 }
                 let mut frame = six(tags, tos);
+                assert_eq!(field(&frame), tos & 3, "{tags:x?} {tos:x}");
                 assert_eq!(mark(&mut frame), capable, "{tags:x?} {tos:x}");
                 assert_eq!(frame, six(tags, marked), "{tags:x?} {tos:x}");
             }
@@ -104,7 +119,7 @@ mod tests {
         let many = four(&[0x8100; 3], 1, &[]);
         for frame in short.chain(versions).chain([many, all[2].clone()]) {
             let mut marked = frame.clone();
-            assert!(!mark(&mut marked) && marked == frame, "{frame:x?}");
+            assert!(!mark(&mut marked) && marked == frame && field(&frame) == NOT_ECT, "{frame:x?}");
         }
     }
 

@@ -5,6 +5,7 @@
 
 use weir_table::indexed::NONE;
 
+use crate::dual::is_dual;
 use crate::flows::{Flows, Joining};
 use crate::gates::Loss;
 use crate::offer::{Displaced, Offer, Offered};
@@ -58,19 +59,27 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         Some(Displaced { item, loss: Loss::QueueFull })
     }
 
-    /// Has the queues of a user be fair as its profile wants, with what waits in them. Their first packets stay the first.
+    /// Has the queues of a user be fair, or have two lines, as its profile wants, with what waits in them. Their first packets stay the first.
     pub(crate) fn reorder(&mut self, user: u32) {
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
         let state = self.users.states.at(user);
         for queue in (0..Q).filter(|queue| state.backlog >> queue & 1 != 0) {
             let first = state.first(queue);
-            let wants = profile.fair >> UserState::<C, Q>::class_of(queue) & 1 != 0;
-            match (self.slab.fair(first) != NONE, wants) {
-                (false, true) => self.flows.adopt(&mut self.slab, first),
-                (true, false) => self.flows.dissolve(&mut self.slab, first),
+            let class = UserState::<C, Q>::class_of(queue);
+            let (fair, dual) = (profile.fair >> class & 1 != 0, profile.dual >> class & 1 != 0);
+            match self.slab.fair(first) {
+                NONE => {}
+                of if is_dual(of) && !dual => self.duals.dissolve(&mut self.slab, first),
+                of if !is_dual(of) && !fair => self.flows.dissolve(&mut self.slab, first),
+                _ => continue,
+            }
+            match (fair, dual) {
+                (true, _) => self.flows.adopt(&mut self.slab, first),
+                (_, true) => self.duals.adopt(&mut self.slab, first),
                 _ => {}
             }
         }
+        self.forget_coupling(user);
     }
 }
 

@@ -29,11 +29,16 @@ pub enum Loss {
     Red,
     /// Controlled delay.
     Codel,
+    /// The coupling of two lines (L4S).
+    L4s,
 }
 
 impl Loss {
     /// All of them.
-    pub const ALL: [Loss; 5] = [Loss::QueueFull, Loss::OverShare, Loss::PushedOut, Loss::Red, Loss::Codel];
+    pub const ALL: [Loss; 6] = [Loss::QueueFull, Loss::OverShare, Loss::PushedOut, Loss::Red, Loss::Codel, Loss::L4s];
+
+    /// So many of them are counted in the line of each user; the last one apart, where anybody has it.
+    const NEAR: usize = 5;
 
     /// Its name, as [`crate::shaper::Exit`] has it.
     pub fn name(self) -> &'static str {
@@ -241,7 +246,7 @@ impl Gate {
 #[repr(C, align(64))]
 pub(crate) struct Tally {
     pub(crate) held: Held,
-    lost: [AtomicU64; Loss::ALL.len()],
+    lost: [AtomicU64; Loss::NEAR],
 }
 
 /// Those of all users of one scheduler.
@@ -252,6 +257,8 @@ pub struct Gates {
     subports: Indexed<Full>,
     /// Made when anybody's packets may be marked.
     marks: OnceLock<Marks>,
+    /// Packets of each user that the coupling of two lines dropped; made when anybody has such.
+    coupled: OnceLock<Box<[AtomicU64]>>,
     pub(crate) watches: Watches,
 }
 
@@ -296,6 +303,7 @@ impl Gates {
             tallies: Indexed::from_fn(users as usize, |_| Tally::default(), Tally::default()),
             subports: Indexed::from_fn(subports as usize, |_| Full::default(), Full::default()),
             marks: OnceLock::new(),
+            coupled: OnceLock::new(),
             watches: Watches::default(),
         }
     }
@@ -304,6 +312,15 @@ impl Gates {
     pub(crate) fn make_marks(&self, users: u32, classes: usize) {
         let counts = || (0..users as usize * classes).map(|_| AtomicU64::new(0)).collect();
         self.marks.get_or_init(|| Marks { counts: counts(), classes });
+    }
+
+    /// So many users may have queues with two lines.
+    pub(crate) fn make_coupled(&self, users: u32) {
+        self.coupled.get_or_init(|| (0..users).map(|_| AtomicU64::new(0)).collect());
+    }
+
+    fn coupled(&self, user: u32) -> Option<&AtomicU64> {
+        self.coupled.get()?.get(user as usize)
     }
 
     /// The counts of a user; zeros where there is no such user.
@@ -315,11 +332,14 @@ impl Gates {
         let mut marks = [0; MAX_CLASSES];
         let counted = self.marks.get().into_iter().flat_map(|all| all.of(user));
         marks.iter_mut().zip(counted).for_each(|(to, count)| *to = count.load(Ordering::Relaxed));
+        let mut lost = [0; Loss::ALL.len()];
+        let counted = tally.lost.iter().chain(self.coupled(user));
+        lost.iter_mut().zip(counted).for_each(|(to, count)| *to = count.load(Ordering::Relaxed));
         UserCount {
             marks,
+            lost,
             packets: gate.packets.load(Ordering::Relaxed),
             bytes: gate.bytes.load(Ordering::Relaxed),
-            lost: tally.lost.each_ref().map(|count| count.load(Ordering::Relaxed)),
         }
     }
 
@@ -375,7 +395,7 @@ impl Gates {
 
     #[inline(always)]
     pub(crate) fn dropped(&self, user: u32, loss: Loss, now: u64) {
-        if let Some(count) = self.tally(user).lost.get(loss as usize) {
+        if let Some(count) = self.tally(user).lost.get(loss as usize).or_else(|| self.coupled(user)) {
             add(count, 1);
         }
         if self.at(user).standing().is_watched() {

@@ -7,10 +7,12 @@
 //! | [`classify`] | class and queue of a frame, by DSCP, 802.1p and rules |
 //! | [`codel`] | controlled delay (RFC 8289) |
 //! | [`config`] | what a user writes about shaping |
+//! | [`dual`] | queues with two lines (L4S, RFC 9332) |
 //! | [`ecn`] | the mark of congestion (RFC 3168) |
 //! | [`flows`] | the flows of fair queues (FQ-CoDel, RFC 8290) |
 //! | [`gates`] | what became of each user's packets, beside what lets them pass |
 //! | [`hold`] | what holds a user back, and since when |
+//! | [`l4s`] | what couples the two lines of a queue (RFC 9332) |
 //! | [`levels`] | what must hold of subports below others |
 //! | [`manage`] | what decides about packets of one queue beside its size: RED, CoDel |
 //! | [`offer`] | what is offered to the scheduler, and what becomes of it |
@@ -32,6 +34,7 @@ pub mod classify;
 pub mod codel;
 pub mod config;
 mod dequeue;
+pub mod dual;
 pub mod ecn;
 mod fair;
 mod flow;
@@ -40,6 +43,7 @@ pub mod gates;
 mod heavy;
 pub mod hold;
 mod judge;
+pub mod l4s;
 pub mod levels;
 mod lines;
 pub mod manage;

@@ -23,6 +23,11 @@ pub trait Offered<T> {
         false
     }
 
+    /// Its field of explicit congestion notification (RFC 3168, section 5), from 0 to 3; 0 where it has none. Asked where a queue has [two lines](crate::dual).
+    fn ecn(&self) -> u8 {
+        0
+    }
+
     /// A number that all packets of its flow have, and few others: of as many as there are.
     fn flow(&self) -> u32 {
         0
@@ -79,4 +84,6 @@ pub enum Leaving<T> {
     Sent(T),
     /// The management of its queue drops it.
     Managed(T),
+    /// The coupling of the two lines of its queue drops it.
+    Coupled(T),
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::class::{MAX_CLASSES, MAX_QUEUES};
+use crate::l4s::L4s;
 use crate::manage::Manage;
 use crate::rate::Bucket;
 
@@ -21,17 +22,19 @@ pub struct ClassProfile {
     /// Whether [flows](crate::flows) take turns in each of its queues; then the management is asked about packets that go, by what it
     /// remembers of their flow.
     pub fair: bool,
+    /// What couples the two lines of each of its queues, if they have [two](crate::dual). Then it has no management, and flows do not take turns.
+    pub dual: Option<L4s>,
 }
 
 impl ClassProfile {
     fn marks(&self) -> bool {
-        self.manage.as_ref().is_some_and(|manage| manage.marks())
+        self.dual.is_some() || self.manage.as_ref().is_some_and(|manage| manage.marks())
     }
 }
 
 impl Default for ClassProfile {
     fn default() -> ClassProfile {
-        ClassProfile { cap: Bucket::UNLIMITED, queue_size: 64, manage: None, fair: false }
+        ClassProfile { cap: Bucket::UNLIMITED, queue_size: 64, manage: None, fair: false, dual: None }
     }
 }
 
@@ -51,13 +54,15 @@ pub struct Profile {
     pub(crate) classes: [ClassProfile; MAX_CLASSES],
     /// Bit c: class c has a cap.
     pub(crate) capped: u8,
-    /// Bit c: class c has a management, or fair queues.
+    /// Bit c: class c has a management, fair queues, or dual ones.
     pub(crate) managed: u8,
     /// Bit c: the queues of class c are fair.
     pub(crate) fair: u8,
+    /// Bit c: the queues of class c are dual.
+    pub(crate) dual: u8,
     /// What it may have beyond its rate, if anything.
     pub(crate) sharing: Option<Sharing>,
-    /// Whether there is more to it than a rate: any class has a cap, a management or fair queues, or it shares.
+    /// Whether there is more to it than a rate: any class has a cap, a management, fair or dual queues, or it shares.
     pub(crate) special: bool,
     /// Bytes per round of the queues in the lowest class.
     pub(crate) quanta: [u32; MAX_QUEUES],
@@ -74,12 +79,14 @@ impl Profile {
         };
         let weight = |n: usize| weights.get(n).copied().unwrap_or(1).max(1);
         let (capped, fair) = (bits(&|class| !class.cap.is_unlimited()), bits(&|class| class.fair));
-        let managed = fair | bits(&|class| class.manage.is_some());
+        let dual = bits(&|class| class.dual.is_some()) & !fair;
+        let managed = fair | dual | bits(&|class| class.manage.is_some());
         Profile {
             bucket,
             capped,
             managed,
             fair,
+            dual,
             sharing: None,
             special: capped | managed != 0,
             quanta: std::array::from_fn(|n| u32::from(weight(n)) * QUANTUM),
@@ -93,6 +100,12 @@ impl Profile {
     #[inline(always)]
     pub(crate) fn manage(&self, class: usize) -> Option<&dyn Manage> {
         self.classes.get(class)?.manage.as_deref()
+    }
+
+    /// What couples the two lines of the queues of a class, if they have two.
+    #[inline]
+    pub(crate) fn coupling(&self, class: usize) -> Option<&L4s> {
+        self.classes.get(class)?.dual.as_ref().filter(|_| self.dual >> class & 1 != 0)
     }
 
     /// With a share of what others leave, by weight (at least 1), up to what `ceil` allows together with what its own bucket does.
@@ -204,7 +217,7 @@ impl Profiles {
         self.users.iter().any(managements)
     }
 
-    /// Whether any queue, as a whole, has a management.
+    /// Whether any queue, as a whole, has a management, or has two lines that are coupled.
     pub(crate) fn managed(&self) -> bool {
         self.users.iter().any(|user| user.managed & !user.fair != 0)
     }

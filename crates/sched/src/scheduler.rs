@@ -7,7 +7,8 @@ use std::sync::Arc;
 use weir_table::indexed::{Indexed, NONE};
 use weir_table::wheel::Shape;
 
-use crate::admit::{Admitted, Room};
+use crate::admit::{Admitted, Order, Room};
+use crate::dual::{Duals, is_dual};
 use crate::flows::{Flows, Gone};
 use crate::gates::{Gate, Gates, Loss, Place, Standing};
 use crate::heavy::Heavy;
@@ -60,6 +61,10 @@ pub struct Scheduler<T, const C: usize, const Q: usize, const TREE: bool = false
     pub(crate) states: Indexed<[State; Q]>,
     /// Flows of fair queues; none where no profile has one.
     pub(crate) flows: Flows,
+    /// Queues with two lines; none where no profile has one.
+    pub(crate) duals: Duals,
+    /// Any queue may be fair, or have two lines.
+    pub(crate) apart: bool,
     /// What outsiders do not know.
     pub(crate) seed: u32,
     pub(crate) random: u64,
@@ -86,6 +91,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             profiles,
             states: Indexed::new(managed as usize, [State::default(); Q]),
             flows: Flows::new(0, 0),
+            duals: Duals::new(0, 0),
+            apart: false,
             seed: RandomState::new().hash_one(0) as u32,
             random: 0x9e37_79b9_7f4a_7c15,
             marker: |_| false,
@@ -107,6 +114,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     /// Makes room for what sharing, marks and flows need, once anybody shares, is marked, or has fair queues.
     fn make_room(&mut self) {
         self.make_flows();
+        self.make_duals();
+        self.apart = !self.flows.is_empty() || !self.duals.is_empty();
         if self.profiles.marks() {
             self.users.gates.make_marks(self.setup.users, C);
         }
@@ -159,23 +168,25 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         mut packet: impl Offered<T>,
     ) -> Result<Option<Displaced<T>>, Refused> {
         let queue = UserState::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
-        let admitted = self.admit(&offer, queue, &mut packet, now).and_then(|Admitted { room, is_fair }| {
+        let admitted = self.admit(&offer, queue, &mut packet, now).and_then(|Admitted { room, order }| {
             let displaced = match room {
                 Room::Left => None,
                 Room::Made => self.push_out(now),
                 Room::Lost => Some(self.lose(offer.user, queue, now).ok_or(Refused::QueueFull)?),
             };
-            Ok((displaced, is_fair))
+            Ok((displaced, order))
         });
-        let (displaced, is_fair) = match admitted {
+        let (displaced, order) = match admitted {
             Ok(admitted) => admitted,
             Err(refused) => {
                 self.refused(offer.user, refused, now);
                 return Err(refused);
             }
         };
-        if is_fair {
-            return Ok(self.join(&offer, queue, packet, now).or(displaced));
+        match order {
+            Order::One => {}
+            Order::Fair => return Ok(self.join(&offer, queue, packet, now).or(displaced)),
+            Order::Lines => return Ok(self.join_line(&offer, queue, packet, now).or(displaced)),
         }
         let Some(item) = packet.take() else { return Ok(displaced) };
         let Some(first) = self.users.states.at_mut(offer.user).queues.get_mut(queue) else { return Ok(displaced) };
@@ -218,7 +229,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         }
     }
 
-    /// Takes a packet of the lowest queue of who holds most: the last one; of a fair queue one of a fat flow, or the first where there is none.
+    /// Takes a packet of the lowest queue of who holds most: the last one; of a fair queue one of a fat flow, of one with two lines the
+    /// last of the longer, or the first where there is none.
     #[cold]
     pub(crate) fn push_out(&mut self, now: u64) -> Option<Displaced<T>> {
         let user = self.heavy.heaviest()?;
@@ -226,8 +238,11 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let queue = state.backlog.checked_ilog2()? as usize;
         let first = state.queues.get_mut(queue)?;
         let before = *first;
-        let is_fair = self.slab.fair(before) != NONE;
-        let taken = if is_fair { self.flows.lose(&mut self.slab, before) } else { self.slab.pop_back(first) };
+        let taken = match self.slab.fair(before) {
+            NONE => self.slab.pop_back(first),
+            fair if is_dual(fair) => self.duals.lose(&mut self.slab, before),
+            _ => self.flows.lose(&mut self.slab, before),
+        };
         let item = match taken {
             Some(item) => {
                 let emptied = *first == NONE;
@@ -282,7 +297,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if fair != NONE {
             let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
             let gone = Gone { fair, length, class: UserState::<C, Q>::class_of(queue), profile, now };
-            *first = self.flows.dropped(&mut self.slab, *first, &gone);
+            *first = match is_dual(fair) {
+                true => self.duals.dropped(&mut self.slab, (fair, *first)),
+                false => self.flows.dropped(&mut self.slab, *first, &gone),
+            };
         }
         let emptied = *first == NONE;
         state.held -= 1;

@@ -27,6 +27,8 @@ weir_stage::ways! {
         Red => drop "red",
         /// Controlled delay: packets of its queue have waited too long for a while.
         Codel => drop "codel",
+        /// A class with two lines (L4S): packets of its classic line have waited too long for a while.
+        L4s => drop "l4s",
         /// It belongs to no user that the scheduler knows.
         NoSuchUser => drop "no-such-user",
     }
@@ -40,6 +42,7 @@ impl From<Loss> for Exit {
             Loss::PushedOut => Exit::PushedOut,
             Loss::Red => Exit::Red,
             Loss::Codel => Exit::Codel,
+            Loss::L4s => Exit::L4s,
         }
     }
 }
@@ -68,6 +71,10 @@ struct Arriving<'a, 'o> {
 impl Offered<Held> for Arriving<'_, '_> {
     fn mark(&mut self) -> bool {
         mark(self.batch, self.slot)
+    }
+
+    fn ecn(&self) -> u8 {
+        self.batch.get(self.slot).map_or(0, |packet| ecn::field(packet.bytes()))
     }
 
     fn flow(&self) -> u32 {
@@ -151,6 +158,7 @@ impl<const C: usize, const Q: usize, const TREE: bool> Shaper<C, Q, TREE> {
                 out.send(packet, Exit::Out);
             }
             Leaving::Managed(packet) => out.send(packet, Exit::Codel),
+            Leaving::Coupled(packet) => out.send(packet, Exit::L4s),
         });
         (sent, next)
     }

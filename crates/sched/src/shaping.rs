@@ -9,6 +9,7 @@ use weir_packet::{Held, Key};
 use weir_stage::Stage;
 
 use crate::config::{Fault, SchedulerConfig};
+use crate::dual::Duals;
 use crate::flows::Flows;
 use crate::gates::{Gates, UserCount};
 use crate::hold::Hold;
@@ -358,8 +359,10 @@ impl Shaping {
     /// Bytes of state per user, and bytes per packet that may wait.
     pub fn bytes(&self) -> (usize, usize) {
         let (user, packet) = if self.classes <= 4 { Four::bytes() } else { Eight::bytes() };
-        let flows = if self.book().profiles.fair() { Flows::BYTES } else { 0 };
-        (user, packet + flows)
+        let book = self.book();
+        let flows = if book.profiles.fair() { Flows::BYTES } else { 0 };
+        let lines = if book.profiles.duals() { Duals::BYTES } else { 0 };
+        (user, packet + flows + lines)
     }
 
     /// A stage that shapes, at the rate of the whole port: one worker has it. It finds the user of a packet in the lane `user`, its class in

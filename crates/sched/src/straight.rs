@@ -101,7 +101,12 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if ceil_at(share, self.profiles.user(profile), offer.length) > fine(now) {
             return Ok(false);
         }
-        if managed {
+        if managed && self.profiles.user(profile).dual >> class & 1 != 0 {
+            if !self.line_rests(offer.user, class, queue, now) {
+                // It may be marked or dropped as it goes.
+                return Ok(false);
+            }
+        } else if managed {
             if let Err(refused) = self.ask_management(offer, queue, &mut mark, now) {
                 self.users.gates.dropped(offer.user, Loss::Red, now);
                 return Err(refused);

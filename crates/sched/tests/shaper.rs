@@ -22,6 +22,7 @@ fn class(queue_size: u16) -> ClassConfig {
         red: None,
         codel: None,
         flows: FlowOrder::Fifo,
+        l4s: None,
     }
 }
 

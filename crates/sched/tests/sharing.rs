@@ -200,7 +200,7 @@ impl<const TREE: bool> World<TREE> {
             }
             let mut went = Vec::new();
             self.due = self.scheduler.dequeue(self.now, 4, |leaving| match leaving {
-                Leaving::Sent(user) | Leaving::Managed(user) => went.push(user as usize),
+                Leaving::Sent(user) | Leaving::Managed(user) | Leaving::Coupled(user) => went.push(user as usize),
             });
             for user in went {
                 let User { frame, subport, .. } = self.users[user];

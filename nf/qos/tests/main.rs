@@ -5,6 +5,7 @@ mod config;
 mod ecn;
 mod flows;
 mod history;
+mod l4s;
 mod layouts;
 mod levels;
 mod live;

@@ -5,8 +5,10 @@ mod model;
 
 use std::sync::Arc;
 
-use model::{CLASSES, Model, ModelClass, ModelProfile, ModelSubport, QUEUES, lane, mark};
+use model::{CLASSES, Model, ModelClass, ModelProfile, ModelSubport, QUEUES, ecn, lane, mark};
 use proptest::prelude::*;
+use weir_config::Nanos;
+use weir_sched::l4s::{L4s, L4sConfig};
 use weir_sched::manage::{Arrival, Departure, Manage, State, Verdict};
 use weir_sched::profile::{ClassProfile, LEVELS, Profile, Profiles, SubportProfile};
 use weir_sched::rate::Bucket;
@@ -77,12 +79,26 @@ fn class() -> impl Strategy<Value = ModelClass> {
         1 => (2..9_u64, 2..9_u64, any::<bool>())
             .prop_map(|(coming, going, marks)| Some(Arc::new(Every { coming, going, marks }) as Arc<dyn Manage>)),
     ];
-    (cap, 1..12_usize, manage, prop::bool::weighted(0.4)).prop_map(|(cap, queue_size, manage, fair)| ModelClass {
+    let kind = prop_oneof![5 => manage.prop_map(|manage| (manage, None)), 2 => l4s().prop_map(|l4s| (None, Some(l4s)))];
+    (cap, 1..12_usize, kind, prop::bool::weighted(0.4)).prop_map(|(cap, queue_size, (manage, dual), fair)| ModelClass {
         cap,
         queue_size,
         manage,
-        fair,
+        fair: fair && dual.is_none(),
+        dual,
     })
+}
+
+/// Couplings that come to any probability within microseconds, and such that never do.
+fn l4s() -> impl Strategy<Value = L4s> {
+    let target = prop_oneof![Just(100_000_u64), 100_000..1_000_000_000_u64];
+    let rates = (0.000_001..100.0_f64, 0.0..100.0_f64);
+    (target, rates, 1..=16_u8, 10_000..3_000_000_u64, 1..=90_u8).prop_map(
+        |(target, (alpha, beta), coupling, step, classic)| {
+            let (target, tupdate, step) = (Nanos::new(target), Nanos::new(1_000_000), Nanos::new(step));
+            L4s::new(&L4sConfig { target, tupdate, alpha, beta, coupling, step, classic })
+        },
+    )
 }
 
 fn profile() -> impl Strategy<Value = ModelProfile> {
@@ -103,6 +119,10 @@ struct Packet(u32, u32);
 impl Offered<u32> for Packet {
     fn mark(&mut self) -> bool {
         mark(&mut self.0)
+    }
+
+    fn ecn(&self) -> u8 {
+        ecn(self.0)
     }
 
     fn flow(&self) -> u32 {
@@ -141,6 +161,7 @@ fn fast(profile: &ModelProfile) -> Profile {
         queue_size: class.queue_size as u16,
         manage: class.manage.clone(),
         fair: class.fair,
+        dual: class.dual,
     });
     let fast = Profile::new(profile.bucket, classes.collect(), &profile.weights);
     match profile.sharing {
@@ -258,7 +279,7 @@ fn fair_begin() -> impl Strategy<Value = Begin> {
         for ((profile, fair), queue_size) in begin.profiles.iter_mut().zip(fair).zip(sizes) {
             profile.sharing = None;
             profile.classes.iter_mut().for_each(|class| (class.cap, class.fair) = (Bucket::UNLIMITED, fair));
-            profile.classes.iter_mut().for_each(|class| class.queue_size = queue_size);
+            profile.classes.iter_mut().for_each(|class| (class.queue_size, class.dual) = (queue_size, None));
             let drops = Every { coming: 9, going: 3, marks: false };
             profile
                 .classes
@@ -286,7 +307,50 @@ fn fair_step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Two users, one of whom is slow, in queues with two lines that are nearly always full, or about to be something else.
+fn dual_begin() -> impl Strategy<Value = Begin> {
+    let plain = |(mut begin, duals, buffers, sizes, rates): (Begin, [Option<L4s>; 3], usize, [usize; 3], [u64; 3])| {
+        begin.buffers = buffers;
+        (begin.port, begin.subports[0].bucket) = (Bucket::UNLIMITED, Bucket::UNLIMITED);
+        let profiles = begin.profiles.iter_mut();
+        for (((profile, dual), queue_size), rate) in profiles.zip(duals).zip(sizes).zip(rates) {
+            (profile.bucket, profile.sharing) = (Bucket::new(rate * 1_000_000, 1_600), None);
+            for class in &mut profile.classes {
+                (class.cap, class.queue_size) = (Bucket::UNLIMITED, queue_size);
+                if let Some(dual) = dual {
+                    (class.dual, class.fair, class.manage) = (Some(dual), false, None);
+                }
+            }
+        }
+        begin
+    };
+    let duals = prop::array::uniform3(prop::option::weighted(0.8, l4s()));
+    let sizes = prop::array::uniform3(4..24_usize);
+    let buffers = prop_oneof![4..12_usize, 20..60_usize];
+    (begin(), duals, buffers, sizes, prop::array::uniform3(10..400_u64)).prop_map(plain)
+}
+
+/// Packets of two users for the same two queues, one by one, with pauses.
+fn dual_step() -> impl Strategy<Value = Step> {
+    let length = prop_oneof![Just(88_u16), Just(400), Just(1_600), 88..9_300_u16];
+    prop_oneof![
+        10 => (0..2_u32, 2..4_u8, length, any::<bool>()).prop_map(|(user, class, length, passes)| {
+            Step::Enqueue { user, class, queue: 0, length, flow: 0, passes }
+        }),
+        6 => (1..4_usize).prop_map(|room| Step::DequeueWhenDue { room }),
+        2 => (0..3_000_000_u64, 0..4_usize).prop_map(|(wait, room)| Step::Dequeue { wait, room }),
+        1 => (0..2_u32, 0..3_usize).prop_map(|(user, profile)| Step::Assign { user, to: Some((profile, 0)) }),
+    ]
+}
+
 proptest! {
+    #[test]
+    fn random_operations_agree_on_queues_with_two_lines(
+        begin in dual_begin(), steps in prop::collection::vec(dual_step(), 1..600),
+    ) {
+        agree::<false>(begin, steps)?;
+    }
+
     #[test]
     fn random_operations_agree(begin in begin(), steps in prop::collection::vec(step(), 1..300)) {
         agree::<false>(begin, steps)?;
@@ -376,6 +440,7 @@ fn agree<const TREE: bool>(begin: Begin, steps: Vec<Step>) -> Result<(), TestCas
     for user in 0..USERS {
         let count = scheduler.gates().count(user as u32);
         prop_assert_eq!((count.packets, count.marks()), model.sent(user));
+        prop_assert_eq!(count.by_reason().get("l4s").copied().unwrap_or(0), model.coupled(user));
     }
     let mut left = Vec::new();
     scheduler.clear(now, &mut |item| left.push(item));

@@ -3,6 +3,7 @@
 
 mod admit;
 mod change;
+mod dual;
 mod fair;
 mod levels;
 mod parts;
@@ -13,7 +14,7 @@ use weir_sched::manage::{Departure, State};
 use weir_sched::rate::{Bucket, Fine, fine, nanos};
 use weir_sched::scheduler::Leaving;
 
-pub(crate) use parts::{CLASSES, ModelClass, ModelProfile, ModelSubport, QUEUES, lane, mark};
+pub(crate) use parts::{CLASSES, ModelClass, ModelProfile, ModelSubport, QUEUES, ecn, lane, mark};
 use parts::{Id, LOWEST, User, Waiting, class_of};
 
 const TICK: u64 = 256;
@@ -58,7 +59,9 @@ impl Model {
             subport: 0,
             queues: vec![VecDeque::new(); QUEUES],
             states: vec![State::default(); QUEUES],
+            coupled_states: vec![false; QUEUES],
             fair: vec![None; QUEUES],
+            dual: vec![None; QUEUES],
             full_at: 0,
             class_full_at: [0; CLASSES],
             ceil_full_at: 0,
@@ -67,6 +70,7 @@ impl Model {
             deficits: [0; 8],
             since: 0,
             sent: 0,
+            coupled: 0,
             marks: BTreeMap::new(),
         };
         Model {
@@ -95,6 +99,11 @@ impl Model {
     /// Packets that a user has sent, and those that were marked, by class.
     pub(crate) fn sent(&self, user: usize) -> (u64, BTreeMap<u8, u64>) {
         (self.users[user].sent, self.users[user].marks.clone())
+    }
+
+    /// Packets of a user that the coupling of two lines dropped.
+    pub(crate) fn coupled(&self, user: usize) -> u64 {
+        self.users[user].coupled
     }
 
     fn somebody_in_line(&self) -> bool {
@@ -349,6 +358,13 @@ impl Model {
             self.refresh_claims(full, now);
             return Ok(false);
         }
+        if !self.line_goes(at, queue, now) {
+            self.users[at].coupled += 1;
+            out.push(Leaving::Coupled(self.take_from_line(at, queue, false).item));
+            self.changed(at, queue, now);
+            self.settle(at, now);
+            return Ok(false);
+        }
         let user = &mut self.users[at];
         let profile = &self.profiles[user.profile];
         if let Some(manage) = profile.classes[class].manage.clone() {
@@ -393,8 +409,12 @@ impl Model {
             user.deficits[queue - LOWEST] -= u32::from(length);
         }
         user.sent += 1;
-        let manage = profile.classes[class].manage.as_deref();
-        out.push(Leaving::Sent(user.take(queue, true, manage, &mut self.steps, now).item));
+        let manage = profile.classes[class].manage.clone();
+        let taken = match user.dual[queue] {
+            Some(_) => self.take_from_line(at, queue, true),
+            None => user.take(queue, true, manage.as_deref(), &mut self.steps, now),
+        };
+        out.push(Leaving::Sent(taken.item));
         if shared.is_none() {
             self.pay_levels(subport, length, Some(subport), now);
         }

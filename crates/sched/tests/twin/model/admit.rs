@@ -6,7 +6,7 @@ use weir_sched::rate::fine;
 use weir_sched::scheduler::{Displaced, Offer, Refused};
 
 use super::Model;
-use super::parts::{Id, LOWEST, QUEUES, Waiting, class_of};
+use super::parts::{Id, LOWEST, QUEUES, Waiting, class_of, ecn};
 
 impl Model {
     /// The user who holds most, more than its minimum; of several the one who has for longest.
@@ -32,7 +32,9 @@ impl Model {
         let rules = self.profiles[user.profile].classes[class_of(queue)].clone();
         let queued = user.queues[queue].len();
         let is_fair = if queued == 0 { rules.fair } else { user.fair[queue].is_some() };
-        let waiting = Waiting { item, length: offer.length, since: now, flow: if is_fair { flow % 1024 } else { 0 } };
+        let low = ecn(item) == 1;
+        let waiting =
+            Waiting { item, length: offer.length, since: now, flow: if is_fair { flow % 1024 } else { 0 }, low };
         let (left, held) = (self.buffers - self.held(), user.held());
         let makes_room = left == 0 || held >= self.minimum && held - self.minimum >= left;
         let over_share = makes_room && self.heaviest().is_none_or(|heaviest| self.users[heaviest].held() <= held + 1);
@@ -72,6 +74,10 @@ impl Model {
         let user = &mut self.users[at];
         let first = user.queues[queue][0].item;
         let lost = match &user.fair[queue] {
+            None if user.dual[queue].is_some() => match user.lose_from_line(queue) {
+                Some(lost) => lost,
+                None => self.take_from_line(at, queue, false),
+            },
             None => user.queues[queue].pop_back().unwrap(),
             Some(_) => match user.lose(queue, &mut self.steps) {
                 Some(lost) => lost,
@@ -87,9 +93,12 @@ impl Model {
 
     /// A packet comes to wait.
     fn join(&mut self, at: usize, queue: usize, waiting: Waiting, now: u64) {
-        let joins = self.users[at].queues[queue].is_empty();
+        let mut joins = self.users[at].queues[queue].is_empty();
         let class = class_of(queue);
-        if if joins {
+        let rules = &self.profiles[self.users[at].profile].classes[class];
+        if if joins { rules.dual.is_some() } else { self.users[at].dual[queue].is_some() } {
+            joins |= self.join_line(at, queue, waiting);
+        } else if if joins {
             self.profiles[self.users[at].profile].classes[class].fair
         } else {
             self.users[at].fair[queue].is_some()
@@ -128,6 +137,11 @@ impl Model {
             return Ok(false);
         }
         let user = &mut self.users[at];
+        if let Some(dual) = &profile.classes[class].dual
+            && !dual.rests(&mut user.states[queue], now)
+        {
+            return Ok(false);
+        }
         if let Some(manage) = profile.classes[class].manage.as_ref().filter(|_| !profile.classes[class].fair) {
             let arrival = Arrival { now, queued: 0, bytes: length.into(), colour: 0, random: 0 };
             let verdict = manage.arrive(&mut user.states[queue], &arrival);

@@ -29,9 +29,22 @@ impl Model {
             *full_at = class.cap.carry(&old.cap, *full_at, fine(now));
         }
         for queue in 0..QUEUES {
-            let wants = profile.classes[class_of(queue)].fair;
-            if !user.queues[queue].is_empty() && wants != user.fair[queue].is_some() {
+            let class = &profile.classes[class_of(queue)];
+            let (wants, lines) = (class.fair, class.dual.is_some());
+            if lines != user.coupled_states[queue] {
+                (user.coupled_states[queue], user.states[queue]) = (lines, [0; 4]);
+            }
+            if user.queues[queue].is_empty() {
+                continue;
+            }
+            if user.dual[queue].is_some() && !lines {
+                user.one_line(queue);
+            }
+            if wants != user.fair[queue].is_some() {
                 user.reorder(queue, wants, &mut self.steps);
+            }
+            if lines && user.dual[queue].is_none() {
+                user.two_lines(queue);
             }
         }
         self.settle(at, now);

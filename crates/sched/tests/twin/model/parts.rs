@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::dual::Dual;
 use super::fair::Fair;
 use weir_sched::class::ClassQueue;
+use weir_sched::l4s::L4s;
 use weir_sched::manage::{Manage, State, Verdict};
 use weir_sched::rate::{Bucket, Fine};
 
@@ -18,6 +20,7 @@ pub(crate) struct ModelClass {
     pub(crate) queue_size: usize,
     pub(crate) manage: Option<Arc<dyn Manage>>,
     pub(crate) fair: bool,
+    pub(crate) dual: Option<L4s>,
 }
 
 #[derive(Clone, Debug)]
@@ -66,6 +69,11 @@ pub(crate) fn mark(item: &mut u32) -> bool {
     !number.is_multiple_of(3)
 }
 
+/// The field of explicit congestion notification of a packet: nothing at all for one that cannot be marked.
+pub(crate) fn ecn(item: u32) -> u8 {
+    (item % 3) as u8
+}
+
 /// The byte of a class and a queue in it.
 pub(crate) fn lane(class: u8, queue: u8) -> ClassQueue {
     ClassQueue::new(class, queue)
@@ -78,6 +86,8 @@ pub(super) struct Waiting {
     pub(super) since: u64,
     /// Its flow, in a fair queue.
     pub(super) flow: u32,
+    /// Whether it stands in the low-latency line, of two.
+    pub(super) low: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -87,8 +97,12 @@ pub(super) struct User {
     pub(super) subport: usize,
     pub(super) queues: Vec<VecDeque<Waiting>>,
     pub(super) states: Vec<State>,
+    /// Of each queue, whether what is remembered is of a coupling of two lines.
+    pub(super) coupled_states: Vec<bool>,
     /// Of each queue that is fair now: what is known of its flows. Such a queue is in the order of coming, but that the packet that is chosen stands first.
     pub(super) fair: Vec<Option<Fair>>,
+    /// Of each queue that has two lines now: what is known of them. Such a queue is in the order of coming, but that the packet that is chosen stands first.
+    pub(super) dual: Vec<Option<Dual>>,
     pub(super) full_at: Fine,
     pub(super) class_full_at: [Fine; CLASSES],
     pub(super) ceil_full_at: Fine,
@@ -98,6 +112,8 @@ pub(super) struct User {
     /// When it came to hold so many packets.
     pub(super) since: u64,
     pub(super) sent: u64,
+    /// Packets that the coupling of two lines dropped.
+    pub(super) coupled: u64,
     /// Packets marked, by class.
     pub(super) marks: BTreeMap<u8, u64>,
 }
