@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_config::ConfigError;
-use weir_packet::{Batch, Held, LaneId, Slot};
+use weir_packet::{Batch, Held, LaneId, Slots};
 use weir_stage::{Declaration, Out, Stage};
 
 use crate::machine::{Machine, Terms};
@@ -241,6 +241,20 @@ impl LuaStage {
         }
     }
 
+    /// Takes packets out of the stage's own batch, to hold them. Where none are held, only a script with raw access can ask for it.
+    #[cold]
+    fn hold(&mut self, held: u64, batch: &mut Batch, out: &mut Out<'_>) {
+        let live = batch.live();
+        for slot in Slots(held) {
+            let verdict = Verdict::Hold(self.machine.view().span_in(slot, live));
+            match (batch.hold(slot), &mut self.holding) {
+                (Some(held), Some(holding)) => send(held, verdict, &mut holding.waiting, out),
+                (Some(held), None) => out.send(held, Ways::Error),
+                (None, _) => {}
+            }
+        }
+    }
+
     /// Hands the script a batch of packets that have come back. All of them leave, or are held again.
     fn run_back(&mut self, holding: &mut Holding, out: &mut Out<'_>) {
         let Holding { waiting, back } = holding;
@@ -299,16 +313,6 @@ fn send_all(batch: &mut Batch, out: &mut Out<'_>, reason: Ways) {
     }
 }
 
-/// Takes a packet out of the stage's own batch, to hold it; where none are held, only a script with raw access can ask for it.
-#[cold]
-fn hold(batch: &mut Batch, out: &mut Out<'_>, slot: Slot, nanos: u64, holding: Option<&mut Holding>) {
-    match (batch.hold(slot), holding) {
-        (Some(held), Some(holding)) => send(held, Verdict::Hold(nanos), &mut holding.waiting, out),
-        (Some(held), None) => out.send(held, Ways::Error),
-        (None, _) => {}
-    }
-}
-
 impl Stage for LuaStage {
     fn declare(&self) -> Declaration {
         declaration(self.machine.terms)
@@ -326,10 +330,10 @@ impl Stage for LuaStage {
         match self.machine.call(batch, out) {
             Ok(unmade) => {
                 self.note_unmade(unmade);
-                let LuaStage { machine, holding, .. } = self;
-                machine
-                    .view()
-                    .store(batch, out, |batch, out, slot, nanos| hold(batch, out, slot, nanos, holding.as_mut()));
+                let held = self.machine.view().store(batch, out);
+                if held != 0 {
+                    self.hold(held, batch, out);
+                }
             }
             Err(error) => {
                 self.fail(&error);

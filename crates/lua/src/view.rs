@@ -272,14 +272,10 @@ impl View {
         }
     }
 
-    /// Gives packets the lengths that the script wanted, and answers for every one. What is to be held goes to `hold`, with its nanoseconds.
-    pub(crate) fn store(
-        &self,
-        batch: &mut Batch,
-        out: &mut Out<'_>,
-        mut hold: impl FnMut(&mut Batch, &mut Out<'_>, Slot, u64),
-    ) {
-        let live = batch.live();
+    /// Gives packets the lengths that the script wanted, and answers for every one. The mask of those that are to be held
+    /// instead; see [`span_in`](Self::span_in).
+    pub(crate) fn store(&self, batch: &mut Batch, out: &mut Out<'_>) -> u64 {
+        let mut held = 0;
         let count = self.seen.count.load(Relaxed) as usize;
         let all = self.slots.iter().zip(&self.seen.lengths).zip(&self.seen.answers).take(count + 1).skip(1);
         for ((&(slot, before), length), answer) in all {
@@ -291,10 +287,16 @@ impl View {
                 answer::OUT => {}
                 answer::DROP => out.answer(slot, Ways::Dropped),
                 answer::TOO_LONG => out.answer(slot, Ways::Error),
-                answer::HOLD => hold(batch, out, slot, self.span(place_of(slot, live))),
+                answer::HOLD => held |= slot.bit(),
                 way => out.answer_indexed(slot, indexed(way)),
             }
         }
+        held
+    }
+
+    /// For how many nanoseconds the packet in a slot is to be held, where these are the slots of all packets that the script saw.
+    pub(crate) fn span_in(&self, slot: Slot, live: u64) -> u64 {
+        self.span((live & (slot.bit() - 1)).count_ones() as usize + 1)
     }
 
     /// As [`store`](Self::store), of packets that were held before: takes all of them, and hands each to `send`.
@@ -366,11 +368,6 @@ impl View {
         self.unmake();
         unmade
     }
-}
-
-/// Which packet is in a slot, counted from 1, of those that are live.
-fn place_of(slot: Slot, live: u64) -> usize {
-    (live & (slot.bit() - 1)).count_ones() as usize + 1
 }
 
 /// The indexed way that an answer means.
