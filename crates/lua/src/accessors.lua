@@ -3,7 +3,7 @@
 -- bounds; fractions are cut off where they index, which stays between them.
 --
 -- LuaJIT takes all of this into the loops that call it, and folds what is constant there.
-local ffi, at, raw, indexed, longest, look_up = ...
+local ffi, at, raw, indexed, longest, holds, look_up, hash = ...
 local band, lshift, rshift, bor = bit.band, bit.lshift, bit.rshift, bit.bor
 local copy, fill, text_of = ffi.copy, ffi.fill, ffi.string
 local error, type, format, floor, tostring = error, type, string.format, math.floor, tostring
@@ -17,10 +17,26 @@ local times = ffi.cast("const double *", at.times)
 local answers = ffi.cast("int32_t *", at.answers)
 local keys = ffi.cast("double *", at.keys)
 local found = ffi.cast("const double *", at.found)
+local addresses = ffi.cast("uint64_t (*)[2]", at.addresses)
+local wide = ffi.cast("int32_t *", at.wide)
+local asked = ffi.cast("int32_t *", at.asked)
 local count = ffi.cast("const int32_t *", at.count)
 local now = ffi.cast("const double *", at.now)
 
-local DROP, TOO_LONG, FIRST_WAY = at.drop, at.too_long, at.first_way
+-- New packets, counted from 0: of which packet each is like, its length, its answer; their bytes, each from the beginning of a word of 8 bytes on.
+local made = ffi.cast("int32_t *", at.made)
+local used = ffi.cast("int32_t *", at.used)
+local likes = ffi.cast("int32_t *", at.likes)
+local sizes = ffi.cast("int32_t *", at.sizes)
+local leads = ffi.cast("int32_t *", at.leads)
+local space = ffi.cast("uint8_t *", at.space)
+-- Packets that are held.
+local places = ffi.cast("int32_t *", at.places)
+local spans = ffi.cast("double *", at.spans)
+local waited = ffi.cast("const double *", at.waited)
+
+local OUT, DROP, TOO_LONG, HOLD, FIRST_WAY = at.out, at.drop, at.too_long, at.hold, at.first_way
+local MOST_MADE, MOST_SPACE = at.most_made, at.most_space
 
 -- What sees to the arguments of accessors. Errors are told where the script called the accessor: behind the level of the check's caller.
 
@@ -48,6 +64,13 @@ local function check_value(value, size, limit)
   if type(value) ~= "number" or not (value >= 0 and value < limit) then
     check_number("the value", value, 4)
     error(format("%s does not fit in %.0f bytes", tostring(value), size), 3)
+  end
+end
+
+local function check_way(way)
+  if type(way) ~= "number" or not (way >= 0 and way < indexed) then
+    check_number("the way", way, 4)
+    error(format("there is no way %.0f: the stage has %.0f, counted from 0", way, indexed), 3)
   end
 end
 
@@ -161,6 +184,25 @@ function batch.key(_, i, key)
   keys[i] = key
 end
 
+-- An address of IPv6 that stands in the packet.
+function batch.key6(_, i, offset)
+  check_packet(i)
+  check_range(i, offset, 16)
+  copy(addresses[i], heads[i] + floor(offset), 16)
+  wide[i] = 1
+  asked[0] = 1
+end
+
+-- Numbers up to here are all told apart.
+local MOST = 2 ^ 53 - 1
+
+function batch.hash(_, seed)
+  if seed == nil then seed = 0 end
+  check_number("the seed", seed, 3)
+  if not (seed >= 0 and seed <= MOST) then error(format("a seed is from 0 to %.0f, not %.0f", MOST, seed), 2) end
+  hash(seed)
+end
+
 function batch.look_up(_, name)
   if type(name) ~= "string" then error("the name of the table: expected a string, not " .. type(name), 2) end
   local problem = look_up(name)
@@ -231,11 +273,67 @@ end
 
 function batch.way(_, i, way)
   check_packet(i)
-  check_number("the way", way, 3)
-  if not (way >= 0 and way < indexed) then
-    error(format("there is no way %.0f: the stage has %.0f, counted from 0", way, indexed), 2)
-  end
+  check_way(way)
   if answers[i] ~= TOO_LONG then answers[i] = FIRST_WAY + floor(way) end
+end
+
+-- Where the bytes of a new packet go, which is like a packet that was checked; nil where there is no room for it.
+local function room_for(i, size, way)
+  if size > longest then error(format("a packet has at most %.0f bytes, not %.0f", longest, size), 3) end
+  local lead = OUT
+  if way ~= nil then lead = FIRST_WAY + floor(way) end
+  local n, from = made[0], used[0]
+  local behind = from + floor((size + 7) / 8)
+  if n >= MOST_MADE or behind > MOST_SPACE then return nil end
+  likes[n], sizes[n], leads[n] = i, size, lead
+  made[0], used[0] = n + 1, behind
+  return space + from * 8
+end
+
+function batch.emit(_, i, bytes, way)
+  check_packet(i)
+  if type(bytes) ~= "string" then error("the bytes: expected a string, not " .. type(bytes), 2) end
+  if way ~= nil then check_way(way) end
+  local to = room_for(i, #bytes, way)
+  if not to then return false end
+  copy(to, bytes, #bytes)
+  return true
+end
+
+function batch.copy(_, i, way)
+  check_packet(i)
+  if way ~= nil then check_way(way) end
+  local to = room_for(i, lengths[i], way)
+  if not to then return false end
+  copy(to, heads[i], lengths[i])
+  return true
+end
+
+local SHORTEST, LONGEST = 1000, 3600e9
+
+-- A place that another answer gives up is free again with the next batch.
+function batch.hold(_, i, span)
+  check_packet(i)
+  if not holds then error("no packets are held: say how many may be, max_held = 1000 in the configuration", 2) end
+  if type(span) ~= "number" or not (span >= SHORTEST and span <= LONGEST) then
+    check_number("the time", span, 3)
+    error(format("a packet is held for %.0f to %.0f nanoseconds, not %.0f", SHORTEST, LONGEST, span), 2)
+  end
+  if answers[i] == TOO_LONG then return false end
+  if answers[i] ~= HOLD then
+    if places[0] <= 0 then return false end
+    places[0] = places[0] - 1
+    answers[i] = HOLD
+  end
+  spans[i] = floor(span)
+  return true
+end
+
+function batch.waited(_, i)
+  check_packet(i)
+  local span = waited[i]
+  if span >= 0 then return span end
+  return nil
 end
 
 function batch.pointer(_, i)

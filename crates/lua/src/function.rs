@@ -7,6 +7,7 @@ use weir_config::{Change, ConfigError, Errors, FilePath, PortName, config};
 use weir_stage::{Case, Env, Function, Given, Paths, Show, paths};
 
 use crate::cases;
+use crate::machine::Terms;
 use crate::running::{COLUMNS, Described, Shape, TABLE};
 use crate::script::Source;
 use crate::stage::Access;
@@ -34,6 +35,8 @@ config! {
         pub paths: Vec<String> = required, rebuild, length(1..=64);
         /// The ports behind `batch:way(i, 0)`, `batch:way(i, 1)` and so on.
         pub ways: Vec<PortName> = empty, rebuild, length(0..=64);
+        /// How many packets `batch:hold` may keep at once, on each worker.
+        pub max_held: u32 = default(0), rebuild, range(0..=65_536);
         /// Whether the script gets LuaJIT's `ffi` and the packets' addresses, without bounds. It can then do whatever the
         /// program can, crash it included; `weir run` refuses it without `--allow-lua-ffi`.
         pub raw_ffi: bool = default(false), rebuild;
@@ -61,6 +64,10 @@ impl Function for LuaFunction {
         ends.chain(given.config.ways.iter().map(PortName::as_str)).map(str::to_owned).collect()
     }
 
+    fn holds(&self, given: &Given<'_, LuaConfig>) -> usize {
+        given.config.max_held as usize * given.placement.workers.len()
+    }
+
     fn describe(&self, given: &Given<'_, LuaConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
         let (config, mut errors) = (given.config, Errors::new());
         let mut paths = Paths::new(given.element, env);
@@ -68,14 +75,16 @@ impl Function for LuaFunction {
         let paths = paths.finish().map_err(|more| errors.extend(more));
         let wrong = |kind, key: &str, problem| given.element.error(kind, &given.element.path().field(key), problem);
         let source = Source { file: config.file.as_ref(), script: config.script.as_deref(), tables: &config.tables };
-        let script = source.read(access(config.raw_ffi), config.ways.len(), env, &wrong);
+        let indexed = u8::try_from(config.ways.len()).unwrap_or(u8::MAX);
+        let terms = Terms { access: access(config.raw_ffi), indexed, max_held: config.max_held };
+        let script = source.read(terms, env, &wrong);
         let script = script.map_err(|more| errors.extend(more));
         errors.into_result(())?;
         // Whatever was not read has left an error.
         let (Ok(paths), Ok(script)) = (paths, script) else { return Err(Vec::new()) };
         let paths = paths.into_iter().map(|[from, to]| (from.index, to.index)).collect();
         let ways = config.ways.iter().filter_map(|name| Some(env.port(name)?.index)).collect();
-        Ok(Described { shape: Shape { name: given.name().to_owned(), paths, ways }, script })
+        Ok(Described { shape: Shape { name: given.name().to_owned(), paths, ways, terms }, script })
     }
 
     fn cases(&self) -> Vec<Case> {

@@ -9,6 +9,7 @@ use weir_stage::{
 };
 
 use crate::function::{access, switches};
+use crate::machine::Terms;
 use crate::script::{Script, Seats, Source};
 use crate::stage::declaration;
 use crate::table_config::TableConfig;
@@ -24,6 +25,8 @@ config! {
         pub tables: BTreeMap<String, TableConfig> = empty, live;
         /// How many ways it has beside `out`: `way[0]` is where `batch:way(i, 0)` leads, and so on.
         pub indexed: u8 = default(0), rebuild, range(0..=64);
+        /// How many packets `batch:hold` may keep at once, on each worker.
+        pub max_held: u32 = default(0), rebuild, range(0..=65_536);
         /// Whether the script gets LuaJIT's `ffi` and the packets' addresses, without bounds. It can then do whatever the
         /// program can, crash it included; `weir run` refuses it without `--allow-lua-ffi`.
         pub raw_ffi: bool = default(false), rebuild;
@@ -47,6 +50,10 @@ impl StageKind for LuaStageKind {
         switches(settings.read::<LuaStageConfig>().ok().map(|config| config.raw_ffi))
     }
 
+    fn holds(&self, settings: &Settings<'_>) -> usize {
+        settings.read::<LuaStageConfig>().map_or(0, |config| config.max_held as usize)
+    }
+
     fn describe(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         Ok(Box::new(Maker(Seats::new(script(settings, env)?))))
     }
@@ -56,14 +63,15 @@ fn script(settings: &Settings<'_>, env: &Env<'_>) -> Result<Script, Vec<ConfigEr
     let config: LuaStageConfig = settings.read()?;
     let wrong = |kind, key: &str, problem| settings.error(kind, key, problem);
     let source = Source { file: config.file.as_ref(), script: config.script.as_deref(), tables: &config.tables };
-    source.read(access(config.raw_ffi), config.indexed.into(), env, &wrong)
+    let terms = Terms { access: access(config.raw_ffi), indexed: config.indexed, max_held: config.max_held };
+    source.read(terms, env, &wrong)
 }
 
 struct Maker(Seats);
 
 impl MakeStage for Maker {
     fn declare(&self) -> Declaration {
-        declaration(self.0.indexed())
+        declaration(self.0.terms())
     }
 
     fn stage(&self, replica: usize) -> Result<Box<dyn Stage>, GraphError> {

@@ -15,6 +15,7 @@ mod cases;
 mod child;
 mod confine;
 mod convert;
+mod flows;
 mod function;
 mod kind;
 mod limits;
@@ -32,6 +33,7 @@ mod strings;
 mod table_config;
 pub mod tables;
 mod view;
+mod waiting;
 mod watchdog;
 mod work;
 

@@ -8,6 +8,7 @@ use weir_config::ConfigError;
 use weir_packet::{Batch, MAX_FRAME};
 use weir_stage::Out;
 
+use crate::flows;
 use crate::message::{chunk_name, chunk_number, translate};
 use crate::sandbox::{bare, only_base};
 use crate::tables::{Finder, Tables};
@@ -35,6 +36,16 @@ pub enum Access {
     Raw,
 }
 
+/// What a stage has for its script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) access: Access,
+    /// Indexed ways.
+    pub(crate) indexed: u8,
+    /// Packets that it may hold.
+    pub(crate) max_held: u32,
+}
+
 /// A virtual machine that has loaded a script.
 pub(crate) struct Machine {
     /// Of what runs compiled and is bounded.
@@ -51,8 +62,7 @@ pub(crate) struct Machine {
     work: Work,
     /// The script's name, for messages.
     pub(crate) file: String,
-    /// How many indexed ways it knows.
-    pub(crate) indexed: u8,
+    pub(crate) terms: Terms,
 }
 
 impl Machine {
@@ -60,16 +70,10 @@ impl Machine {
     ///
     /// # Errors
     /// That the script is no Lua, fails while it is loaded, or defines no function `run`.
-    pub(crate) fn load(
-        file: &str,
-        text: &str,
-        access: Access,
-        indexed: u8,
-        tables: &Tables,
-    ) -> Result<Self, Vec<ConfigError>> {
+    pub(crate) fn load(file: &str, text: &str, terms: Terms, tables: &Tables) -> Result<Self, Vec<ConfigError>> {
         let told = |error: mlua::Error| vec![translate(&error, &[file.to_owned()])];
-        let mut machine = Self::prepare(file, text, access, indexed, tables).map_err(told)?;
-        if access == Access::Checked && compiled_code_sees_hooks() {
+        let mut machine = Self::prepare(file, text, terms, tables).map_err(told)?;
+        if terms.access == Access::Checked && compiled_code_sees_hooks() {
             machine.compile_from_now_on().map_err(told)?;
         }
         Ok(machine)
@@ -80,7 +84,8 @@ impl Machine {
     /// # Errors
     /// As [`load`](Self::load).
     pub(crate) fn try_load(file: &str, text: &str) -> Result<(), Vec<ConfigError>> {
-        let loaded = Self::prepare(file, text, Access::Checked, 0, &Tables::default());
+        let terms = Terms { access: Access::Checked, indexed: 0, max_held: 0 };
+        let loaded = Self::prepare(file, text, terms, &Tables::default());
         loaded.map(drop).map_err(|error| vec![translate(&error, &[file.to_owned()])])
     }
 
@@ -95,13 +100,13 @@ impl Machine {
     }
 
     /// A machine that has loaded the script; a bounded one interprets, and its hook is set.
-    fn prepare(file: &str, text: &str, access: Access, indexed: u8, tables: &Tables) -> mlua::Result<Self> {
+    fn prepare(file: &str, text: &str, terms: Terms, tables: &Tables) -> mlua::Result<Self> {
         let work = Work::new(INSTRUCTIONS, MEMORY);
         let view = View::new();
         let lua = with_ffi();
-        let batch = accessors(&lua, &view, access, indexed, Finder::new(view.seen(), tables))?;
+        let batch = accessors(&lua, &view, terms, Finder::new(view.seen(), tables))?;
         let compiler_on = lua.load("return jit.on").eval()?;
-        if access == Access::Checked {
+        if terms.access == Access::Checked {
             confine(&lua, &work)?;
             bound(&lua, work.clone())?;
         }
@@ -109,7 +114,7 @@ impl Machine {
         let missing = |_| mlua::Error::runtime("defines no function run(batch)");
         let run = lua.globals().raw_get::<Function>("run").map_err(missing)?;
         let (has_tables, file) = (!tables.is_empty(), file.to_owned());
-        Ok(Self { watchdog: None, compiler_on, run, batch, has_tables, lua, view, work, file, indexed })
+        Ok(Self { watchdog: None, compiler_on, run, batch, has_tables, lua, view, work, file, terms })
     }
 
     /// Compiled code counts no instructions: from now on it is watched instead.
@@ -118,10 +123,16 @@ impl Machine {
         self.compiler_on.call(())
     }
 
-    /// Runs the script on a batch. What it did to the packets does not count if it fails: none may be sent.
-    pub(crate) fn call(&mut self, batch: &mut Batch, out: &mut Out<'_>) -> mlua::Result<()> {
+    /// What the script sees.
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Runs the script on a batch. What it did to the packets does not count if it fails: none may be sent. What becomes of them is in the view then;
+    /// new packets are sent. How many of those could not be made.
+    pub(crate) fn call(&mut self, batch: &mut Batch, out: &mut Out<'_>) -> mlua::Result<u64> {
         self.view.load(batch, out.now());
-        if self.has_tables {
+        if self.has_tables || self.view.was_asked() {
             self.view.forget();
         }
         self.work.renew(INSTRUCTIONS);
@@ -132,10 +143,10 @@ impl Machine {
         };
         if let Err(error) = called {
             self.tidy(&error);
+            self.view.unmake();
             return Err(error);
         }
-        self.view.store(batch, out);
-        Ok(())
+        Ok(if self.view.has_made() { self.view.send_made(batch, out) } else { 0 })
     }
 
     /// Frees what a script left behind that ran out of memory: else the next batch would find none either, since LuaJIT collects
@@ -173,16 +184,23 @@ fn with_ffi() -> Lua {
 }
 
 /// What a script calls on a batch that it sees by the view.
-fn accessors(lua: &Lua, view: &View, access: Access, indexed: u8, mut finder: Finder) -> mlua::Result<Table> {
+fn accessors(lua: &Lua, view: &View, terms: Terms, mut finder: Finder) -> mlua::Result<Table> {
     let look_up = lua.create_function_mut(move |_, name: LuaString| {
         Ok(match name.to_str() {
             Ok(name) => finder.look_up(&name),
             Err(_) => finder.look_up(&name.to_string_lossy()),
         })
     })?;
+    let seen = view.seen();
+    let hash = lua.create_function(move |_, seed: f64| {
+        flows::hash(&seen, seed as u64);
+        Ok(())
+    })?;
     let ffi: Value = lua.load("return ffi or require 'ffi'").eval()?;
     let loaded = lua.load(include_str!("accessors.lua")).set_name("=accessors").set_mode(ChunkMode::Text);
-    loaded.call((ffi, view.described(lua)?, access == Access::Raw, indexed, MAX_FRAME, look_up))
+    let Terms { access, indexed, max_held } = terms;
+    let described = view.described(lua)?;
+    loaded.call((ffi, described, access == Access::Raw, indexed, MAX_FRAME, max_held > 0, look_up, hash))
 }
 
 /// Leaves a script what it may have, and nothing that catches errors: it would catch the one that ends an endless loop.

@@ -7,6 +7,7 @@ use weir_stage::{
     Description, Env, Graph, GraphError, Ground, Instance, Notice, Place, Prepared, RequestError, ShowRows, To, whole,
 };
 
+use crate::machine::Terms;
 use crate::paths::Paths;
 use crate::script::{Script, Seats};
 use crate::stage::declaration;
@@ -15,7 +16,7 @@ use crate::stage::declaration;
 pub(crate) const TABLE: &str = "lua";
 
 /// The columns of [`TABLE`].
-pub(crate) const COLUMNS: &[&str] = &["replica", "failures", "disabled", "last"];
+pub(crate) const COLUMNS: &[&str] = &["replica", "failures", "disabled", "unmade", "last"];
 
 /// Where packets go in a `lua`.
 pub(crate) struct Shape {
@@ -24,6 +25,7 @@ pub(crate) struct Shape {
     pub(crate) paths: Vec<(u16, u16)>,
     /// Indexes of the ports behind the indexed ways.
     pub(crate) ways: Vec<u16>,
+    pub(crate) terms: Terms,
 }
 
 impl Shape {
@@ -48,7 +50,7 @@ impl Shape {
     /// The graph of a replica; without seats its script does not run.
     fn draw(&self, replica: usize, seats: Option<&Seats>) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
-        let (declared, place) = (declaration(self.ways.len() as u8), Place::Worker { section: 0 });
+        let (declared, place) = (declaration(self.terms), Place::Worker { section: 0 });
         let run = graph
             .add_of(format!("{}.run", self.name), declared, place, seats, |seats| Ok(Box::new(seats.stage(replica)?)));
         let stage = run?;
@@ -126,7 +128,8 @@ impl Instance for Running {
             .map(|(replica, failures)| {
                 let last = failures.last().map(|error| error.to_string());
                 json!({
-                    "replica": replica, "failures": failures.count(), "disabled": failures.disabled(), "last": last,
+                    "replica": replica, "failures": failures.count(), "disabled": failures.disabled(),
+                    "unmade": failures.unmade(), "last": last,
                 })
             })
             .collect();
@@ -142,6 +145,7 @@ impl Instance for Running {
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
         let all = self.seats.failures();
         let failed: u64 = all.iter().map(|(_, failures)| failures.count()).sum();
+        let unmade: u64 = all.iter().map(|(_, failures)| failures.unmade()).sum();
         let disabled = all.iter().filter(|(_, failures)| failures.disabled()).count();
         vec![
             ("lua_failed_batches", "Batches that a script failed on", failed as f64),
@@ -150,6 +154,7 @@ impl Instance for Running {
                 "Replicas whose script is not called any more, because it failed too often",
                 disabled as f64,
             ),
+            ("lua_unmade_packets", "New packets of scripts for which there was no buffer", unmade as f64),
         ]
     }
 }

@@ -8,7 +8,7 @@ use weir_config::{ConfigError, ErrorKind, FilePath, Folder, Place};
 use weir_stage::{Env, GraphError, Notice, Prepared};
 
 use crate::limits::Limits;
-use crate::machine::Machine;
+use crate::machine::{Machine, Terms};
 use crate::parent::{read_script, try_load};
 use crate::stage::{Access, Failures, LuaStage, Seat};
 use crate::table_config::{self, TableConfig};
@@ -19,8 +19,7 @@ use crate::tables::{Contents, Tables};
 pub(crate) struct Script {
     pub(crate) file: String,
     pub(crate) text: String,
-    pub(crate) access: Access,
-    pub(crate) indexed: u8,
+    pub(crate) terms: Terms,
     pub(crate) tables: Arc<BTreeMap<String, Contents>>,
 }
 
@@ -38,13 +37,7 @@ type Wrong<'a> = dyn Fn(ErrorKind, &str, String) -> ConfigError + 'a;
 impl Source<'_> {
     /// Reads a script, and sees that it can be loaded: in a process of its own that may do nothing else, for it is code of
     /// somebody's who may have no permission here.
-    pub(crate) fn read(
-        self,
-        access: Access,
-        indexed: usize,
-        env: &Env<'_>,
-        wrong: &Wrong<'_>,
-    ) -> Result<Script, Vec<ConfigError>> {
+    pub(crate) fn read(self, terms: Terms, env: &Env<'_>, wrong: &Wrong<'_>) -> Result<Script, Vec<ConfigError>> {
         let (file, text) = match (self.file, self.script) {
             (Some(file), None) => read_file(file, env)
                 .map_err(|problem| vec![wrong(ErrorKind::File, "file", format!("\"{file}\" {problem}"))])?,
@@ -59,10 +52,9 @@ impl Source<'_> {
                 return Err(vec![wrong(ErrorKind::Conflict, "script", problem).remedy("leave one of the two away")]);
             }
         };
-        let indexed = u8::try_from(indexed).unwrap_or(u8::MAX);
         let tables = Arc::new(table_config::read(self.tables, env, wrong)?);
-        let script = Script { file, text, access, indexed, tables };
-        try_load(&script.file, &script.text, access == Access::Raw)?;
+        let script = Script { file, text, terms, tables };
+        try_load(&script.file, &script.text, terms.access == Access::Raw)?;
         Ok(script)
     }
 }
@@ -77,7 +69,7 @@ fn read_file(file: &FilePath, env: &Env<'_>) -> Result<(String, String), String>
 impl Script {
     /// A virtual machine that has loaded it, here.
     fn load(&self, tables: &Arc<Tables>) -> Result<Machine, Vec<ConfigError>> {
-        Machine::load(&self.file, &self.text, self.access, self.indexed, tables)
+        Machine::load(&self.file, &self.text, self.terms, tables)
     }
 
     /// Its tables, to look up in.
@@ -122,12 +114,12 @@ impl Seats {
         Ok(LuaStage::seated(machine, Arc::clone(replicas.seats.entry(replica).or_default())))
     }
 
-    /// How many indexed ways the stages have.
-    pub(crate) fn indexed(&self) -> u8 {
-        self.lock().script.indexed
+    /// What the stages have for the script.
+    pub(crate) fn terms(&self) -> Terms {
+        self.lock().script.terms
     }
 
-    /// Prepares to run another script, which has as many indexed ways.
+    /// Prepares to run another script, on the same terms.
     pub(crate) fn prepare(&self, new: Script) -> Result<Prepared, Vec<ConfigError>> {
         let known = self.lock();
         if known.script == new {

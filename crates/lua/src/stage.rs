@@ -23,8 +23,11 @@
 //! | `batch:set_u8(i, offset, number)`, `set_u16`, `set_u32` | writes one |
 //! | `batch:bytes(i, offset, count)`, `batch:set_bytes(i, offset, bytes)` | the same as a string |
 //! | `batch:sum(i, offset, count)` | the sum of RFC 1071 over bytes; `batch:replace_u16(i, offset, number, checksum)` changes a number and the checksum over it |
-//! | `batch:key(i, number)`, `batch:look_up(name)`, `batch:found(i)` | gives packets keys, looks all of them up in a table, tells what was found |
+//! | `batch:key(i, number)`, `batch:key6(i, offset)`, `batch:look_up(name)`, `batch:found(i)` | gives packets keys, looks all of them up in a table, tells what was found |
+//! | `batch:hash(seed)` | finds the flow hash of all packets |
 //! | `batch:set_length(i, length)` | cuts the packet, or lengthens it with zeros |
+//! | `batch:emit(i, bytes, n)`, `batch:copy(i, n)` | makes a new packet, or a copy, which goes by way `n`, or straight on |
+//! | `batch:hold(i, nanoseconds)`, `batch:waited(i)` | keeps the packet and hands it to `run` again later; tells for how long it was kept |
 //! | `batch:drop(i)`, `batch:way(i, n)` | drops it, or sends it by the indexed way `n`, counted from 0; else it goes straight on |
 //! | `batch:pointer(i)` | the address of its bytes, valid until `run` returns; only with [`Access::Raw`] |
 //!
@@ -35,12 +38,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_config::ConfigError;
-use weir_packet::{Batch, LaneId};
+use weir_packet::{Batch, Held, LaneId, Slots};
 use weir_stage::{Declaration, Out, Stage};
 
-use crate::machine::Machine;
+use crate::machine::{Machine, Terms};
 use crate::message::translate;
 use crate::tables::Tables;
+use crate::view::Verdict;
+use crate::waiting::Waiting;
 
 pub use crate::machine::Access;
 
@@ -55,6 +60,8 @@ weir_stage::ways! {
         Error => drop "lua-error",
         /// The script has failed too often and is not called any more.
         Disabled => drop "lua-disabled",
+        /// The script made it, of its own or as a copy.
+        Made => create "lua-made",
     }
 }
 
@@ -65,6 +72,7 @@ pub const ERRORS_ALLOWED: u64 = 3;
 #[derive(Debug, Default)]
 pub struct Failures {
     count: AtomicU64,
+    unmade: AtomicU64,
     disabled: AtomicBool,
     /// Whether that it is disabled was told.
     told: AtomicBool,
@@ -75,6 +83,11 @@ impl Failures {
     /// How many batches failed.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// How many packets the script made for which there was no buffer.
+    pub fn unmade(&self) -> u64 {
+        self.unmade.load(Ordering::Relaxed)
     }
 
     /// Whether the script is not called any more.
@@ -124,7 +137,18 @@ pub struct LuaStage {
     /// Batches that failed since the script was loaded.
     errors: u64,
     seat: Arc<Seat>,
+    /// What it holds; nothing where it may not.
+    holding: Option<Holding>,
 }
+
+/// The packets that a script holds, and the batch in which they come back to it.
+struct Holding {
+    waiting: Waiting,
+    back: Box<Batch>,
+}
+
+/// Batches of packets that come back in one poll.
+const BATCHES_BACK: usize = 16;
 
 impl LuaStage {
     /// Loads a script. `file` is its name for messages, `indexed` the number of its indexed ways, `way[0]` and so on.
@@ -146,12 +170,32 @@ impl LuaStage {
         indexed: u8,
         tables: &Arc<Tables>,
     ) -> Result<Self, Vec<ConfigError>> {
-        Ok(Self::seated(Machine::load(file, text, access, indexed, tables)?, Arc::default()))
+        Self::with_terms(file, text, Terms { access, indexed, max_held: 0 }, tables)
     }
 
-    /// A stage that can be handed another machine, with as many indexed ways, by way of its seat.
+    /// The same for a script that may hold so many packets, which go through [`Stage::poll`].
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_held(
+        file: &str,
+        text: &str,
+        access: Access,
+        indexed: u8,
+        max_held: u32,
+    ) -> Result<Self, Vec<ConfigError>> {
+        Self::with_terms(file, text, Terms { access, indexed, max_held }, &Arc::default())
+    }
+
+    fn with_terms(file: &str, text: &str, terms: Terms, tables: &Arc<Tables>) -> Result<Self, Vec<ConfigError>> {
+        Ok(Self::seated(Machine::load(file, text, terms, tables)?, Arc::default()))
+    }
+
+    /// A stage that can be handed another machine, on the same terms, by way of its seat.
     pub(crate) fn seated(machine: Machine, seat: Arc<Seat>) -> Self {
-        Self { machine, errors: 0, seat }
+        let max_held = machine.terms.max_held;
+        let holding = (max_held > 0).then(|| Holding { waiting: Waiting::new(max_held), back: Batch::new() });
+        Self { machine, errors: 0, seat, holding }
     }
 
     /// What has gone wrong, now and later.
@@ -175,14 +219,103 @@ impl LuaStage {
     }
 }
 
-/// What a stage with so many indexed ways declares.
-pub(crate) fn declaration(indexed: u8) -> Declaration {
-    Declaration::of::<Ways>().indexed("way", indexed.into()).reads(&[LaneId::Port, LaneId::Time])
+/// What a stage on such terms declares.
+pub(crate) fn declaration(terms: Terms) -> Declaration {
+    let declared = Declaration::of::<Ways>().indexed("way", terms.indexed.into()).reads(&[LaneId::Port, LaneId::Time]);
+    if terms.max_held > 0 { declared.polled() } else { declared }
+}
+
+impl LuaStage {
+    /// Notes that the script failed.
+    #[cold]
+    fn fail(&mut self, error: &mlua::Error) {
+        self.errors += 1;
+        self.seat.failures.note(translate(error, std::slice::from_ref(&self.machine.file)));
+        self.seat.failures.disabled.store(self.errors >= ERRORS_ALLOWED, Ordering::Relaxed);
+    }
+
+    /// Notes that new packets could not be made.
+    fn note_unmade(&self, unmade: u64) {
+        if unmade > 0 {
+            self.seat.failures.unmade.fetch_add(unmade, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes packets out of the stage's own batch, to hold them. Where none are held, only a script with raw access can ask for it.
+    #[cold]
+    fn hold(&mut self, held: u64, batch: &mut Batch, out: &mut Out<'_>) {
+        let live = batch.live();
+        for slot in Slots(held) {
+            let verdict = Verdict::Hold(self.machine.view().span_in(slot, live));
+            match (batch.hold(slot), &mut self.holding) {
+                (Some(held), Some(holding)) => send(held, verdict, &mut holding.waiting, out),
+                (Some(held), None) => out.send(held, Ways::Error),
+                (None, _) => {}
+            }
+        }
+    }
+
+    /// Hands the script a batch of packets that have come back. All of them leave, or are held again.
+    fn run_back(&mut self, holding: &mut Holding, out: &mut Out<'_>) {
+        let Holding { waiting, back } = holding;
+        let now = out.now();
+        while back.room() > 0
+            && let Some(one) = waiting.pop(now)
+        {
+            match back.restore(one.held) {
+                Ok(_) => self.machine.view().has_waited(back.len(), Some(now.saturating_sub(one.since))),
+                // There is room.
+                Err(held) => out.send(held, Ways::Out),
+            }
+        }
+        let count = back.len();
+        if self.errors >= ERRORS_ALLOWED {
+            send_all(back, out, Ways::Disabled);
+        } else {
+            self.machine.view().has_places(waiting.room());
+            let called = self.machine.call(back, out);
+            match called {
+                Ok(unmade) => {
+                    self.note_unmade(unmade);
+                    self.machine.view().store_back(back, |held, verdict| send(held, verdict, waiting, out));
+                }
+                Err(error) => {
+                    self.fail(&error);
+                    send_all(back, out, Ways::Error);
+                }
+            }
+        }
+        (1..=count).for_each(|n| self.machine.view().has_waited(n, None));
+    }
+}
+
+/// Sends a packet that was held where the script wants it.
+fn send(held: Held, verdict: Verdict, waiting: &mut Waiting, out: &mut Out<'_>) {
+    match verdict {
+        Verdict::Out => out.send(held, Ways::Out),
+        Verdict::Dropped => out.send(held, Ways::Dropped),
+        Verdict::Error => out.send(held, Ways::Error),
+        Verdict::Way(n) => out.send_indexed(held, n),
+        Verdict::Hold(nanos) => {
+            if let Err(held) = waiting.push(held, out.now(), nanos) {
+                out.send(held, Ways::Error);
+            }
+        }
+    }
+}
+
+/// Sends all packets of a batch of held ones to the same reason.
+fn send_all(batch: &mut Batch, out: &mut Out<'_>, reason: Ways) {
+    for slot in batch.slots() {
+        if let Some(held) = batch.hold(slot) {
+            out.send(held, reason);
+        }
+    }
 }
 
 impl Stage for LuaStage {
     fn declare(&self) -> Declaration {
-        declaration(self.machine.indexed)
+        declaration(self.machine.terms)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
@@ -191,11 +324,44 @@ impl Stage for LuaStage {
             out.answer_all(batch.live(), Ways::Disabled);
             return;
         }
-        if let Err(error) = self.machine.call(batch, out) {
-            self.errors += 1;
-            self.seat.failures.note(translate(&error, std::slice::from_ref(&self.machine.file)));
-            self.seat.failures.disabled.store(self.errors >= ERRORS_ALLOWED, Ordering::Relaxed);
-            out.answer_all(batch.live(), Ways::Error);
+        if let Some(holding) = &self.holding {
+            self.machine.view().has_places(holding.waiting.room());
+        }
+        match self.machine.call(batch, out) {
+            Ok(unmade) => {
+                self.note_unmade(unmade);
+                let held = self.machine.view().store(batch, out);
+                if held != 0 {
+                    self.hold(held, batch, out);
+                }
+            }
+            Err(error) => {
+                self.fail(&error);
+                out.answer_all(batch.live(), Ways::Error);
+            }
+        }
+    }
+
+    fn poll(&mut self, out: &mut Out<'_>) -> u64 {
+        let Some(mut holding) = self.holding.take() else { return u64::MAX };
+        let mut batches = 0;
+        while holding.waiting.next_at() <= out.now() && batches < BATCHES_BACK {
+            self.adopt();
+            self.run_back(&mut holding, out);
+            batches += 1;
+        }
+        let next = holding.waiting.next_at();
+        self.holding = Some(holding);
+        next
+    }
+
+    fn held(&self) -> u64 {
+        self.holding.as_ref().map_or(0, |holding| holding.waiting.len() as u64)
+    }
+
+    fn clear(&mut self, give: &mut dyn FnMut(Held)) {
+        if let Some(holding) = &mut self.holding {
+            holding.waiting.clear(give);
         }
     }
 }

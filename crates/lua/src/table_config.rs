@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io::BufReader;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use weir_config::{Change, ConfigError, ErrorKind, Errors, FilePath, Malformed, Rate, Rows, Scalar, Size, config};
 use weir_stage::Env;
 use weir_table::meter::{Bucket, Parameters, Profile};
@@ -15,8 +15,9 @@ use crate::tables::{Contents, MAX_NUMBER, MAX_VALUE};
 config! {
     /// A table that a script looks packets up in. It has one of `prefixes` (with `prefixes_csv`), `numbers_csv` and `meters`.
     pub struct TableConfig {
-        /// IPv4 prefixes and their values. The key is an address as a number; of the prefixes that hold it the longest counts.
-        pub prefixes: BTreeMap<Ipv4Net, u32> = empty, live;
+        /// Prefixes of either family and their values. The key is an IPv4 address as a number, or an IPv6 address in the packet; of the prefixes that
+        /// hold it the longest counts.
+        pub prefixes: BTreeMap<IpNet, u32> = empty, live;
         /// More of them from a file with the columns `prefix` and `value`.
         pub prefixes_csv: Option<FilePath> = optional, live, contents(Change::Live);
         /// Numbers and their values, from a file with the columns `number` and `value`. The key is the number.
@@ -91,7 +92,7 @@ impl Reading<'_> {
 
     fn prefixes(&self, config: &TableConfig) -> Result<Contents, Vec<ConfigError>> {
         let mut errors = Errors::new();
-        let mut prefixes: Vec<(Ipv4Net, u32)> = Vec::new();
+        let mut prefixes: Vec<(IpNet, u32)> = Vec::new();
         for (prefix, value) in &config.prefixes {
             if *value > MAX_VALUE {
                 let problem = format!("gives {prefix} the value {value}; it may be at most {MAX_VALUE}");
@@ -100,7 +101,7 @@ impl Reading<'_> {
             prefixes.push((prefix.trunc(), *value));
         }
         if let Some(file) = &config.prefixes_csv {
-            let more = self.rows::<Ipv4Net>(file, "prefix").map_err(|more| errors.extend(more));
+            let more = self.rows::<IpNet>(file, "prefix").map_err(|more| errors.extend(more));
             prefixes.extend(more.unwrap_or_default().into_iter().map(|(prefix, value)| (prefix.trunc(), value)));
         }
         self.check_once(prefixes.iter().map(|(prefix, _)| *prefix), &mut errors);

@@ -9,11 +9,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_mem::Domain;
 use weir_packet::BATCH;
 use weir_table::exact::{Exact, Index};
 use weir_table::lpm4::{self, Lookup4, Lpm4, Packed, Prefix4};
+use weir_table::lpm6::{self, Compiled as Compiled6, Lookup6, Lpm6, Prefix6, Refused};
 use weir_table::meter::{Colour, Meter, Profile};
 
 use crate::view::Seen;
@@ -31,7 +32,7 @@ pub(crate) const MAX_NUMBER: u64 = (1 << 53) - 1;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Values of prefixes, each once.
-    Prefixes(Vec<(Ipv4Net, u32)>),
+    Prefixes(Vec<(IpNet, u32)>),
     /// Values of numbers, each once.
     Numbers(Vec<(u64, u32)>),
     /// Meters of one kind: single rate and one burst (RFC 2697 without an excess burst).
@@ -60,7 +61,7 @@ pub struct Tables(BTreeMap<String, Compiled>);
 /// A clone has meters of its own, and shares the rest.
 #[derive(Clone)]
 enum Compiled {
-    Prefixes(Arc<<Packed as Lpm4>::Reader>),
+    Prefixes { four: Arc<<Packed as Lpm4>::Reader>, six: Option<Arc<<Compiled6 as Lpm6>::Reader>> },
     Numbers { index: Arc<Index>, entries: Arc<[(u64, u32)]> },
     Meters { profile: Profile, meters: Vec<Meter> },
 }
@@ -106,18 +107,16 @@ impl Compiled {
         }
     }
 
-    fn of_prefixes(prefixes: &[(Ipv4Net, u32)]) -> Result<Compiled, String> {
-        let long = prefixes.iter().filter(|(prefix, _)| prefix.prefix_len() > 24);
-        let long: BTreeSet<u32> = long.map(|(prefix, _)| prefix.network().to_bits() >> 8).collect();
-        let groups = u32::try_from(long.len()).unwrap_or(u32::MAX).max(1);
-        let config = lpm4::Config { max_routes: prefixes.len().max(1), max_groups: groups, ..lpm4::Config::new(MISS) };
-        // Nothing is changed later, so nobody has to be waited for.
-        let mut table = Packed::new(&config, &Domain::new()).map_err(|error| error.to_string())?;
+    fn of_prefixes(prefixes: &[(IpNet, u32)]) -> Result<Compiled, String> {
+        let (mut four, mut six) = (Vec::new(), Vec::new());
         for (prefix, value) in prefixes {
-            let Some(prefix) = Prefix4::covering(prefix.addr().to_bits(), prefix.prefix_len()) else { continue };
-            table.insert(prefix, *value).map_err(|error| error.to_string())?;
+            match prefix {
+                IpNet::V4(prefix) => four.push((*prefix, *value)),
+                IpNet::V6(prefix) => six.push((*prefix, *value)),
+            }
         }
-        Ok(Compiled::Prefixes(Arc::clone(table.reader())))
+        let six = if six.is_empty() { None } else { Some(of_six(&six)?) };
+        Ok(Compiled::Prefixes { four: of_four(&four)?, six })
     }
 
     fn of_numbers(numbers: &[(u64, u32)]) -> Result<Compiled, String> {
@@ -128,6 +127,46 @@ impl Compiled {
         }
         Ok(Compiled::Numbers { index: Arc::clone(exact.index()), entries: numbers.into() })
     }
+}
+
+fn of_four(prefixes: &[(Ipv4Net, u32)]) -> Result<Arc<<Packed as Lpm4>::Reader>, String> {
+    let long = prefixes.iter().filter(|(prefix, _)| prefix.prefix_len() > 24);
+    let long: BTreeSet<u32> = long.map(|(prefix, _)| prefix.network().to_bits() >> 8).collect();
+    let groups = u32::try_from(long.len()).unwrap_or(u32::MAX).max(1);
+    let config = lpm4::Config { max_routes: prefixes.len().max(1), max_groups: groups, ..lpm4::Config::new(MISS) };
+    // Nothing is changed later, so nobody has to be waited for.
+    let mut table = Packed::new(&config, &Domain::new()).map_err(|error| error.to_string())?;
+    for (prefix, value) in prefixes {
+        let Some(prefix) = Prefix4::covering(prefix.addr().to_bits(), prefix.prefix_len()) else { continue };
+        table.insert(prefix, *value).map_err(|error| error.to_string())?;
+    }
+    Ok(Arc::clone(table.reader()))
+}
+
+/// With the lines that real tables need, or, where prefixes are of another kind, with those that any need.
+fn of_six(prefixes: &[(Ipv6Net, u32)]) -> Result<Arc<<Compiled6 as Lpm6>::Reader>, String> {
+    let any = lpm6::Config::for_any(MISS, prefixes.len());
+    let few = u32::try_from(prefixes.len().saturating_mul(8).saturating_add(4096)).unwrap_or(u32::MAX);
+    let usual = lpm6::Config { max_lines: few.min(any.max_lines), ..any };
+    match try_six(prefixes, &usual)? {
+        Err(Refused::NoRoom { .. }) => try_six(prefixes, &any)?.map_err(|refused| refused.to_string()),
+        tried => tried.map_err(|refused| refused.to_string()),
+    }
+}
+
+/// A table of so many lines, or why they do not do.
+fn try_six(
+    prefixes: &[(Ipv6Net, u32)],
+    config: &lpm6::Config,
+) -> Result<Result<Arc<<Compiled6 as Lpm6>::Reader>, Refused>, String> {
+    let mut table = Compiled6::new(config, &Domain::new()).map_err(|error| error.to_string())?;
+    for (prefix, value) in prefixes {
+        let Some(prefix) = Prefix6::covering(prefix.addr().to_bits(), prefix.prefix_len()) else { continue };
+        if let Err(refused) = table.insert(prefix, *value) {
+            return Ok(Err(refused));
+        }
+    }
+    Ok(Ok(Arc::clone(table.reader())))
 }
 
 /// What looks up for one virtual machine.
@@ -153,7 +192,7 @@ impl Finder {
     pub(crate) fn look_up(&mut self, name: &str) -> Option<String> {
         let seen = &*self.seen;
         match self.tables.0.get_mut(name) {
-            Some(Compiled::Prefixes(reader)) => find_prefixes(&**reader, &Keys::read(seen, 1 << 32), seen),
+            Some(Compiled::Prefixes { four, six }) => find_prefixes(&**four, six.as_deref(), seen),
             Some(Compiled::Numbers { index, entries }) => {
                 find_numbers(index, entries, &Keys::read(seen, MAX_NUMBER + 1), seen);
             }
@@ -170,7 +209,7 @@ impl Finder {
 impl Keys {
     /// Those below the bound, with their fractions cut off.
     fn read(seen: &Seen, bound: u64) -> Keys {
-        let mut keys = Keys { keys: [0; BATCH], given: 0, count: (seen.count.load(Relaxed) as usize).min(BATCH) };
+        let mut keys = Keys { keys: [0; BATCH], given: 0, count: seen.count() };
         for (n, (to, key)) in keys.keys.iter_mut().zip(seen.keys.iter().skip(1)).take(keys.count).enumerate() {
             let key = f64::from_bits(key.load(Relaxed));
             if key >= 0.0 && key < bound as f64 {
@@ -194,12 +233,34 @@ fn answer(keys: &Keys, seen: &Seen, mut found: impl FnMut(usize) -> Option<u32>)
     }
 }
 
-fn find_prefixes(table: &impl Lookup4, keys: &Keys, seen: &Seen) {
+/// Of a packet that has both an address of IPv6 and a number, the address counts.
+fn find_prefixes(four: &impl Lookup4, six: Option<&impl Lookup6>, seen: &Seen) {
+    let keys = Keys::read(seen, 1 << 32);
     let (mut addresses, mut values) = ([0; BATCH], [MISS; BATCH]);
     addresses.iter_mut().zip(&keys.keys).for_each(|(address, key)| *address = *key as u32);
     let (addresses, values) = (addresses.get(..keys.count).unwrap_or_default(), &mut values);
-    table.lookup_batch(addresses, values);
-    answer(keys, seen, |n| values.get(n).copied().filter(|value| *value != MISS));
+    four.lookup_batch(addresses, values);
+    answer(&keys, seen, |n| values.get(n).copied().filter(|value| *value != MISS));
+    if seen.asked.load(Relaxed) != 0 {
+        find_addresses(six, seen);
+    }
+}
+
+/// Looks up by addresses of IPv6 whoever was given one.
+fn find_addresses(six: Option<&impl Lookup6>, seen: &Seen) {
+    let (mut packets, mut addresses, mut values) = ([0; BATCH], [0; BATCH], [MISS; BATCH]);
+    let given = (1..=seen.count()).filter_map(|n| Some((n, seen.address(n)?)));
+    let mut count = 0;
+    for (((n, address), packet), to) in given.zip(&mut packets).zip(&mut addresses) {
+        (*packet, *to) = (n, address);
+        count += 1;
+    }
+    if let Some(six) = six {
+        six.lookup_batch(addresses.get(..count).unwrap_or_default(), &mut values);
+    }
+    for (n, value) in packets.iter().zip(values).take(count) {
+        seen.note(*n, Some(value).filter(|value| *value != MISS));
+    }
 }
 
 fn find_numbers(index: &Index, entries: &[(u64, u32)], keys: &Keys, seen: &Seen) {

@@ -97,13 +97,15 @@ enum Call {
     Sum,
     /// Of two bytes, which the second packet has already, with the checksum at the third word.
     Replace,
+    /// Of an address, which is read where it stands.
+    Key6,
     /// Of two bytes.
     SetBytes,
     /// To the second word.
     SetLength,
 }
 
-const CALLS: [Call; 11] = [
+const CALLS: [Call; 12] = [
     Call::Read(1),
     Call::Read(2),
     Call::Read(4),
@@ -113,6 +115,7 @@ const CALLS: [Call; 11] = [
     Call::Bytes,
     Call::Sum,
     Call::Replace,
+    Call::Key6,
     Call::SetBytes,
     Call::SetLength,
 ];
@@ -125,6 +128,7 @@ impl Call {
             Call::Bytes => "x = b:bytes(i, offset, value)".to_owned(),
             Call::Sum => "x = b:sum(i, offset, value)".to_owned(),
             Call::Replace => "b:replace_u16(i, offset, 0x0202, value)".to_owned(),
+            Call::Key6 => "b:key6(i, offset)".to_owned(),
             Call::SetBytes => "b:set_bytes(i, offset, '\\5\\6')".to_owned(),
             Call::SetLength => "b:set_length(i, offset)".to_owned(),
         }
@@ -139,6 +143,7 @@ impl Call {
             Call::Read(size) | Call::Write(size) => size as f64,
             Call::Bytes | Call::Sum => value.filter(|value| *value >= 0.0)?.floor(),
             Call::SetBytes | Call::Replace => 2.0,
+            Call::Key6 => 16.0,
             Call::SetLength => 0.0,
         };
         let most = if matches!(self, Call::SetLength) { 9216.0 } else { 20.0 - size };
@@ -171,6 +176,7 @@ impl Call {
                 let sum = added(words.map(|two| u16::from_be_bytes([two[0], *two.get(1).unwrap_or(&0)])));
                 packets[2][..4].copy_from_slice(&u32::from(sum).to_be_bytes());
             }
+            Call::Key6 => {}
             Call::Bytes => {
                 let bytes = packets[packet][range].to_vec();
                 packets[2][..size].copy_from_slice(&bytes);
@@ -212,7 +218,7 @@ fn accessors_reach_what_the_definition_lets_them() {
             let good = match call {
                 Call::Read(_) => "1, 0, 0",
                 Call::Write(size) => ["", "1, 0, 1", "1, 0, 257", "", "1, 0, 16843009"][size],
-                Call::Bytes | Call::Sum => "1, 0, 3",
+                Call::Bytes | Call::Sum | Call::Key6 => "1, 0, 3",
                 Call::Replace => "2, 0, 4",
                 Call::SetBytes => "2, 0, 0",
                 Call::SetLength => "1, 20, 0",
@@ -255,7 +261,7 @@ fn what_is_no_number_is_no_argument() {
             for call in CALLS {
                 let takes = match call {
                     Call::Write(_) | Call::Bytes | Call::Sum | Call::Replace => 3,
-                    Call::Read(_) | Call::SetBytes | Call::SetLength => 2,
+                    Call::Read(_) | Call::SetBytes | Call::SetLength | Call::Key6 => 2,
                 };
                 if place >= takes {
                     continue;

@@ -241,6 +241,62 @@ fn the_shipped_example_with_tables_meters_customers() {
 }
 
 #[test]
+fn the_shipped_example_of_a_bad_line_delays_loses_and_doubles() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/lua-impair.lua");
+    let mut rig = Rig::new(&file);
+    for _ in 0..50 {
+        rig.send(0, &vec![frame(1, 0); 64]);
+        rig.send(1, &vec![frame(2, 0); 64]);
+    }
+    let mut came = [0; 2];
+    for _ in 0..20 {
+        rig.send(0, &[]);
+        rig.received().iter().zip(&mut came).for_each(|(more, all)| *all += more);
+    }
+    let lost = rig.drops();
+    assert_eq!(lost.keys().collect::<Vec<_>>(), ["lua-drop"]);
+    let made = created(&mut rig);
+    assert_eq!(came[0] as u64 + came[1] as u64, 6400 + made - lost["lua-drop"]);
+    // 64 expected of each; 40 is five standard deviations.
+    assert!(made.abs_diff(64) < 40 && lost["lua-drop"].abs_diff(64) < 40, "{made} made, {lost:?}");
+    rig.stop();
+}
+
+/// Packets made so far.
+fn created(rig: &mut Rig) -> u64 {
+    account(&rig.engine.snapshot()).created
+}
+
+/// 10 packets wait for 5 ms; the script changes meanwhile, and 3 more wait when all ends.
+#[test]
+fn what_is_held_outlives_a_reload_of_its_script_and_is_counted_at_the_end() {
+    let place = Place::new("held");
+    let script = |way: u8| {
+        format!(
+            "function run(b) for i = 1, b:count() do if not b:waited(i) then b:hold(i, 5e6 + b:u8(i, 40) * 1e9) else b:way(i, {way}) end end end"
+        )
+    };
+    place.write("hold.lua", &script(0));
+    let lua = "lua { file = 'hold.lua', paths = { 'a -> b' }, ways = { 'b', 'c' }, max_held = 11 }";
+    let file = place.write("config.lua", &format!("{PORTS}{lua}"));
+    let element = element_of(&file).unwrap();
+    assert_eq!(LuaFunction.configure(&element).unwrap().holds(), 11, "buffers beside those that are received");
+    let mut rig = Rig::new(&file);
+    rig.handles[0].send_all(vec![frame(1, 0); 10].into_iter());
+    rig.engine.step();
+    let held = |rig: &mut Rig| account(&rig.engine.snapshot()).held;
+    assert_eq!((held(&mut rig), rig.received()), (10, vec![0, 0, 0]));
+    place.write("hold.lua", &script(1));
+    rig.reload(&file).unwrap();
+    rig.send(0, &[]);
+    assert_eq!((held(&mut rig), rig.received()), (0, vec![0, 0, 10]));
+    rig.handles[0].send_all(vec![frame(1, 200); 3].into_iter());
+    rig.engine.step();
+    assert_eq!((held(&mut rig), rig.drops()), (3, BTreeMap::new()));
+    rig.stop();
+}
+
+#[test]
 fn packets_go_by_their_paths_and_ways_and_the_account_is_exact() {
     let place = Place::new("paths");
     place.write("by_byte.lua", BY_BYTE);
@@ -279,7 +335,7 @@ fn failures_are_shown_and_a_corrected_script_is_taken_over() {
     let file = place.write("config.lua", &format!("{PORTS}{lua}"));
     let mut rig = Rig::new(&file);
     let row = |rig: &Rig| rig.instance.show("lua", None, 0).unwrap().piece();
-    assert_eq!(row(&rig), [json!({"replica": 0, "failures": 0, "disabled": false, "last": null})]);
+    assert_eq!(row(&rig), [json!({"replica": 0, "failures": 0, "disabled": false, "unmade": 0, "last": null})]);
     for _ in 0..3 {
         rig.send(0, &[frame(1, 4), frame(1, 0)]);
     }
@@ -287,7 +343,7 @@ fn failures_are_shown_and_a_corrected_script_is_taken_over() {
     assert_eq!(rig.received(), [0, 0, 0]);
     assert_eq!(rig.drops(), BTreeMap::from([("lua-error".to_owned(), 6), ("lua-disabled".to_owned(), 1)]));
     let script = place.0.join("by_byte.lua").display().to_string();
-    let failed = |disabled: bool| json!({"replica": 0, "failures": 3, "disabled": disabled, "last": format!("{script}:3: four")});
+    let failed = |disabled: bool| json!({"replica": 0, "failures": 3, "disabled": disabled, "unmade": 0, "last": format!("{script}:3: four")});
     assert_eq!(row(&rig), [failed(true)]);
     assert_eq!(rig.instance.show("lua", Some("0"), 0).unwrap().piece().len(), 1);
     assert!(rig.instance.show("lua", Some("1"), 0).err().unwrap().0.contains("no replica '1'"));
@@ -295,7 +351,7 @@ fn failures_are_shown_and_a_corrected_script_is_taken_over() {
     let told: Vec<_> = rig.instance.notices(0).into_iter().map(|notice| notice.facts).collect();
     assert_eq!(told, [vec![("replica", "0".to_owned()), ("last", format!("{script}:3: four"))]]);
     assert_eq!(rig.instance.notices(0), [], "told once");
-    assert_eq!(rig.instance.gauges().iter().map(|gauge| gauge.2).collect::<Vec<_>>(), [3.0, 1.0]);
+    assert_eq!(rig.instance.gauges().iter().map(|gauge| gauge.2).collect::<Vec<_>>(), [3.0, 1.0, 0.0]);
 
     // A reload without a change changes nothing; neither does one whose script is wrong.
     rig.reload(&file).unwrap();

@@ -2,15 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use proptest::prelude::*;
 use weir_lua::tables::{Contents, Tables};
 use weir_lua::{Access, LuaStage};
 use weir_stage::harness::Harness;
 use weir_table::meter::{Bucket, Parameters, Profile};
+use weir_wire::build::UdpFrame;
+use weir_wire::spread::{self, Key};
 
 fn harness(text: &str, tables: &BTreeMap<String, Contents>) -> Harness<LuaStage> {
     let tables = Arc::new(Tables::new(tables).unwrap());
@@ -47,6 +49,12 @@ fn ask(harness: &mut Harness<LuaStage>, keys: &[u32]) -> Vec<u32> {
     found
 }
 
+fn prefix6() -> impl Strategy<Value = Ipv6Net> {
+    (0_u128..4, any::<u16>(), 0..=128_u8).prop_map(|(high, low, length)| {
+        Ipv6Net::new(Ipv6Addr::from_bits(high << 126 | u128::from(low)), length).unwrap()
+    })
+}
+
 fn prefix() -> impl Strategy<Value = Ipv4Net> {
     // Few networks, so that they lie in one another.
     (0_u32..4, any::<u16>(), 0..=32_u8)
@@ -69,8 +77,63 @@ proptest! {
             holds.max_by_key(|(prefix, _)| prefix.prefix_len()).map_or(NOTHING, |(_, value)| *value)
         });
         let by_definition: Vec<u32> = by_definition.collect();
+        let list = list.into_iter().map(|(prefix, value)| (IpNet::V4(prefix), value)).collect();
         let mut harness = harness(ASK, &one("t", Contents::Prefixes(list)));
         prop_assert_eq!(ask(&mut harness, &addresses), by_definition);
+    }
+
+    /// Packets with an address of either family, with both, and with none, ask a table with prefixes of both.
+    #[test]
+    fn of_both_families_the_longest_counts(
+        four in prop::collection::btree_map(prefix().prop_map(|prefix| prefix.trunc()), 0..=2_147_483_646_u32, 0..20),
+        six in prop::collection::btree_map(prefix6().prop_map(|prefix| prefix.trunc()), 0..=2_147_483_646_u32, 0..40),
+        asked in prop::collection::vec((0..4_u8, prefix().prop_map(|prefix| prefix.addr()), prefix6().prop_map(|prefix| prefix.addr())), 1..64),
+    ) {
+        let list: Vec<(IpNet, u32)> = four.into_iter().map(|(prefix, value)| (prefix.into(), value))
+            .chain(six.into_iter().map(|(prefix, value)| (prefix.into(), value))).collect();
+        let by_definition = asked.iter().map(|(keys, four, six)| {
+            let address = match keys { 0 => return NOTHING, 1 => IpAddr::V4(*four), _ => IpAddr::V6(*six) };
+            let holds = list.iter().filter(|(prefix, _)| prefix.contains(&address));
+            holds.max_by_key(|(prefix, _)| prefix.prefix_len()).map_or(NOTHING, |(_, value)| *value)
+        });
+        let by_definition: Vec<u32> = by_definition.collect();
+        let packets: Vec<Vec<u8>> = asked.iter().map(|(keys, four, six)| {
+            [[*keys].as_slice(), &four.octets(), &six.octets(), &[0; 39]].concat()
+        }).collect();
+        let text = "function run(b) for i = 1, b:count() do local keys = b:u8(i, 0)\n\
+            if keys % 2 == 1 then b:key(i, b:u32(i, 1)) end if keys >= 2 then b:key6(i, 5) end end b:look_up('t')\n\
+            for i = 1, b:count() do b:set_u32(i, 30, b:found(i) or 0xffffffff) end end";
+        let mut harness = harness(text, &one("t", Contents::Prefixes(list)));
+        for _ in 0..4 {
+            let outcome = harness.run(0, &packets);
+            prop_assert_eq!(harness.stage.failures().last(), None);
+            let found: Vec<u32> = outcome.way("out").iter().map(|packet| u32::from_be_bytes(packet[30..34].try_into().unwrap())).collect();
+            prop_assert_eq!(found, by_definition.clone());
+        }
+    }
+
+    /// Of packets of both families, behind tags or not, cut anywhere, and of others: what everybody else in Weir spreads flows by.
+    #[test]
+    fn hashes_are_those_that_flows_are_spread_by(
+        packets in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..200), 0..4_u8), 1..64), seed in 0..1_u64 << 53,
+    ) {
+        let headed = |(mut bytes, kind): (Vec<u8>, u8)| {
+            let head: &[u8] = [&[0x08, 0x00, 0x45][..], &[0x86, 0xdd, 0x60], &[0x81, 0, 0, 5, 0x08, 0x00, 0x45], &[]][usize::from(kind)];
+            bytes.iter_mut().skip(12).zip(head).for_each(|(to, from)| *to = *from);
+            bytes
+        };
+        let packets: Vec<Vec<u8>> = packets.into_iter().map(headed).map(|bytes| [bytes.as_slice(), &[0; 4]].concat()).collect();
+        let by_definition = packets.iter().map(|bytes| {
+            let mut window = [0; spread::WINDOW];
+            window.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            spread::hash(Key::Flow, &window, bytes.len(), seed).unwrap_or(NOTHING)
+        });
+        let by_definition: Vec<u32> = by_definition.collect();
+        let text = format!("function run(b) b:hash({seed})\n\
+            for i = 1, b:count() do b:set_u32(i, b:length(i) - 4, b:found(i) or 0xffffffff) end end");
+        let outcome = harness(&text, &BTreeMap::new()).run(0, &packets);
+        let found: Vec<u32> = outcome.way("out").iter().map(|packet| u32::from_be_bytes(*packet.last_chunk().unwrap())).collect();
+        prop_assert_eq!(found, by_definition);
     }
 
     #[test]
@@ -159,6 +222,30 @@ fn keys_and_what_was_found_are_forgotten_with_their_batch() {
     assert_eq!(found, [vec![0, 0, 0, 55], vec![255; 4], vec![255; 4]]);
 }
 
+/// With no table there is nothing to look up in, but hashes are found.
+#[test]
+fn hashes_and_addresses_are_forgotten_with_their_batch() {
+    let text = "local n = 0 function run(b) n = n + 1\n\
+        if n == 1 then b:hash() for i = 1, b:count() do b:key6(i, 0) end end\n\
+        for i = 1, b:count() do b:set_u8(i, 40, b:found(i) and 1 or 0) end end";
+    let frame = UdpFrame::default().to_vec(&[0; 18]);
+    let told =
+        |outcome: weir_stage::harness::Outcome| outcome.way("out").iter().map(|bytes| bytes[40]).collect::<Vec<_>>();
+    let mut asked = harness(text, &BTreeMap::new());
+    assert_eq!(told(asked.run(0, &vec![frame.clone(); 64])), [1; 64]);
+    assert_eq!(told(asked.run(0, &vec![frame.clone(); 3])), [0; 3]);
+    assert_eq!(told(asked.run(0, &vec![frame; 64])), [0; 64]);
+
+    let text = "local n = 0 function run(b) n = n + 1\n\
+        if n == 1 then for i = 1, b:count() do b:key6(i, 0) end end b:look_up('t')\n\
+        for i = 1, b:count() do b:set_u8(i, 40, b:found(i) and 1 or 0) end end";
+    let everything = Contents::Prefixes(vec![("::/0".parse().unwrap(), 7)]);
+    let mut asked = harness(text, &one("t", everything));
+    assert_eq!(told(asked.run(0, &vec![[0; 60]; 64])), [1; 64]);
+    assert_eq!(told(asked.run(0, &vec![[0; 60]; 3])), [0; 3]);
+    assert_eq!(told(asked.run(0, &vec![[0; 60]; 64])), [0; 64]);
+}
+
 /// 1000 bytes at once and 100 a second, for each meter apart.
 #[test]
 fn meters_let_pass_what_keeps_to_their_rate() {
@@ -187,6 +274,11 @@ fn wrong_calls_say_what_is_wrong() {
         ("b:key(1, 'x')", "the key: expected a number, not string"),
         ("b:key(1, 1LL)", "the key: expected a number, not cdata"),
         ("b:found(0)", "there is no packet 0: the batch has 1 to 1"),
+        ("b:key6(2, 0)", "there is no packet 2: the batch has 1 to 1"),
+        ("b:key6(1, 45)", "16 bytes at offset 45 lie outside the packet, which has 60"),
+        ("b:key6(1, '1')", "the offset: expected a number, not string"),
+        ("b:hash('x')", "the seed: expected a number, not string"),
+        ("b:hash(-1)", "a seed is from 0 to 9007199254740991, not -1"),
         ("b:sum(1, 50, 11)", "11 bytes at offset 50 lie outside the packet, which has 60"),
         ("b:sum(1, 0, -1)", "-1 bytes cannot be summed"),
         ("b:replace_u16(1, 59, 1, 0)", "2 bytes at offset 59 lie outside the packet, which has 60"),

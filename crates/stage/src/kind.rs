@@ -25,6 +25,11 @@ pub trait StageKind: Sync {
         Vec::new()
     }
 
+    /// Packets that a stage may hold for long; see [`Function::holds`](crate::Function::holds).
+    fn holds(&self, _settings: &Settings<'_>) -> usize {
+        0
+    }
+
     /// Says what stages of these settings are, without building a table. Where there is none to be built, what makes them is the answer.
     ///
     /// # Errors

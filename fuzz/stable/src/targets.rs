@@ -16,6 +16,7 @@ mod rows;
 mod scalar;
 mod script;
 mod signature;
+mod stage;
 mod wire;
 
 use crate::mutate::Material;
@@ -58,6 +59,7 @@ pub static TARGETS: &[Target] = &[
     decode::TARGET,
     child::TARGET,
     script::TARGET,
+    stage::TARGET,
     rows::TARGET,
     scalar::TARGET,
     device::TARGET,

@@ -109,6 +109,12 @@ impl Function for Wiring {
         names.into_iter().collect()
     }
 
+    fn holds(&self, given: &Given<'_, WiringConfig>) -> usize {
+        let mut each = 0;
+        self.each(given.element, |_, kind, settings| each += kind.holds(settings));
+        each * given.placement.workers.len()
+    }
+
     fn describe(&self, given: &Given<'_, WiringConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
         let element = given.element;
         let names = Names { element, stages: stages(element).map(|(name, _)| name).collect(), ports: env.ports };
