@@ -276,9 +276,12 @@ impl View {
     /// instead; see [`span_in`](Self::span_in).
     pub(crate) fn store(&self, batch: &mut Batch, out: &mut Out<'_>) -> u64 {
         let mut held = 0;
-        let count = self.seen.count.load(Relaxed) as usize;
-        let all = self.slots.iter().zip(&self.seen.lengths).zip(&self.seen.answers).take(count + 1).skip(1);
-        for ((&(slot, before), length), answer) in all {
+        // Slices, whose lengths are known before the loop: adaptors that skip and take keep their state in memory.
+        let places = 1..self.seen.count() + 1;
+        let slots = self.slots.get(places.clone()).unwrap_or_default();
+        let lengths = self.seen.lengths.get(places.clone()).unwrap_or_default();
+        let answers = self.seen.answers.get(places).unwrap_or_default();
+        for ((&(slot, before), length), answer) in slots.iter().zip(lengths).zip(answers) {
             let (length, answer) = (length.load(Relaxed), answer.load(Relaxed));
             let fits =
                 length == before || batch.get_mut(slot).is_some_and(|packet| packet.set_written_len(length as usize));

@@ -282,7 +282,7 @@ fn what_is_held_outlives_a_reload_of_its_script_and_is_counted_at_the_end() {
     let element = element_of(&file).unwrap();
     assert_eq!(LuaFunction.configure(&element).unwrap().holds(), 11, "buffers beside those that are received");
     let mut rig = Rig::new(&file);
-    rig.handles[0].send_all(vec![frame(1, 0); 10].into_iter());
+    rig.handles[0].send_all(vec![frame(1, 0); 10]);
     rig.engine.step();
     let held = |rig: &mut Rig| account(&rig.engine.snapshot()).held;
     assert_eq!((held(&mut rig), rig.received()), (10, vec![0, 0, 0]));
@@ -290,7 +290,7 @@ fn what_is_held_outlives_a_reload_of_its_script_and_is_counted_at_the_end() {
     rig.reload(&file).unwrap();
     rig.send(0, &[]);
     assert_eq!((held(&mut rig), rig.received()), (0, vec![0, 0, 10]));
-    rig.handles[0].send_all(vec![frame(1, 200); 3].into_iter());
+    rig.handles[0].send_all(vec![frame(1, 200); 3]);
     rig.engine.step();
     assert_eq!((held(&mut rig), rig.drops()), (3, BTreeMap::new()));
     rig.stop();

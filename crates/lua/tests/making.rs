@@ -256,12 +256,15 @@ struct Twin {
     given: u64,
 }
 
+/// Their bytes, and what becomes of them.
+type Packets = Vec<(Vec<u8>, Answer)>;
+
 type Ways = BTreeMap<String, Vec<Vec<u8>>>;
 
 impl Twin {
     /// What a program makes of packets and what new ones it makes; nothing if it fails.
-    fn call(&self, packets: &[Vec<u8>]) -> Option<(Vec<(Vec<u8>, Answer)>, Vec<(Vec<u8>, Answer)>)> {
-        let mut all: Vec<(Vec<u8>, Answer)> = packets.iter().map(|bytes| (bytes.clone(), Answer::Out)).collect();
+    fn call(&self, packets: &[Vec<u8>]) -> Option<(Packets, Packets)> {
+        let mut all: Packets = packets.iter().map(|bytes| (bytes.clone(), Answer::Out)).collect();
         let (mut made, mut places) = (Vec::new(), self.most - self.held.len());
         let way = |way: &Option<u8>| match way {
             None => Some(Answer::Out),

@@ -241,9 +241,9 @@ fn hashes_and_addresses_are_forgotten_with_their_batch() {
         for i = 1, b:count() do b:set_u8(i, 40, b:found(i) and 1 or 0) end end";
     let everything = Contents::Prefixes(vec![("::/0".parse().unwrap(), 7)]);
     let mut asked = harness(text, &one("t", everything));
-    assert_eq!(told(asked.run(0, &vec![[0; 60]; 64])), [1; 64]);
-    assert_eq!(told(asked.run(0, &vec![[0; 60]; 3])), [0; 3]);
-    assert_eq!(told(asked.run(0, &vec![[0; 60]; 64])), [0; 64]);
+    assert_eq!(told(asked.run(0, &[[0; 60]; 64])), [1; 64]);
+    assert_eq!(told(asked.run(0, &[[0; 60]; 3])), [0; 3]);
+    assert_eq!(told(asked.run(0, &[[0; 60]; 64])), [0; 64]);
 }
 
 /// 1000 bytes at once and 100 a second, for each meter apart.
