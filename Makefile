@@ -13,7 +13,7 @@ zsh = $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_weir
 fish = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weir.fish
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test run demo lint layers panics sanitize dpdk-versions install uninstall clean
+.PHONY: help deps build test run demo lint layers panics sanitize memcheck dpdk-versions install uninstall clean
 
 help: ## Lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ panics: ## Checks that stages and tables cannot panic
 
 sanitize: ## Runs the tests of buffers under the address sanitizer (needs a nightly)
 	@tools/sanitize.sh
+
+memcheck: ## Runs the tests of scripts under valgrind
+	@tools/memcheck.sh
 
 dpdk-versions: ## Builds and runs Weir with other versions of DPDK (needs root, mmdebstrap and their mirrors)
 	@tools/dpdk-versions.sh

@@ -4,6 +4,8 @@
 //! probability p'^2, and one of the low-latency line marked with probability k p': the former is what halves the window of a classic sender as often as the
 //! latter reduces that of a scalable one (section 2.1), so that both come to about the same rate.
 
+use std::num::NonZeroU64;
+
 use weir_config::{Nanos, config};
 
 use crate::manage::{State, Verdict};
@@ -75,7 +77,7 @@ pub struct Going {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct L4s {
     target: i128,
-    tupdate: u64,
+    tupdate: NonZeroU64,
     /// Parts of [`ONE`] per nanosecond.
     alpha: i128,
     beta: i128,
@@ -117,7 +119,7 @@ impl L4s {
         let part = |per_second: f64| (per_second.clamp(0.0, 100.0) * (ONE as f64) / 1e9) as i128;
         L4s {
             target: config.target.nanos().min(LONGEST).into(),
-            tupdate: config.tupdate.nanos().clamp(1_000_000, LONGEST),
+            tupdate: NonZeroU64::new(config.tupdate.nanos().clamp(1_000_000, LONGEST)).unwrap_or(NonZeroU64::MIN),
             alpha: part(config.alpha),
             beta: part(config.beta),
             coupling: config.coupling.clamp(1, 16).into(),
@@ -194,8 +196,8 @@ impl L4s {
         let idle = oldest.saturating_sub(1).saturating_sub(last).min(LONGEST) / self.tupdate;
         let idle = idle.min(due);
         self.run(state, &Updates { count: idle, waited: 0, more: 0 });
-        let first = (last + (idle + 1) * self.tupdate).saturating_sub(oldest).min(LONGEST);
-        self.run(state, &Updates { count: due - idle, waited: first, more: self.tupdate });
+        let first = (last + (idle + 1) * self.tupdate.get()).saturating_sub(oldest).min(LONGEST);
+        self.run(state, &Updates { count: due - idle, waited: first, more: self.tupdate.get() });
         state[UPDATED] = now - passed % self.tupdate;
     }
 
