@@ -21,7 +21,7 @@ pub(crate) struct Waiting {
 #[derive(Debug)]
 pub(crate) struct One {
     due: u64,
-    /// Of its kind the how-manieth it is.
+    /// Its number among all that were given.
     number: u64,
     pub(crate) since: u64,
     pub(crate) held: Held,
