@@ -11,6 +11,7 @@
 //! | [`ecn`] | the mark of congestion (RFC 3168) |
 //! | [`flows`] | the flows of fair queues (FQ-CoDel, RFC 8290) |
 //! | [`gates`] | what became of each user's packets, beside what lets them pass |
+//! | [`history`] | what was seen of one user lately, as it is told |
 //! | [`hold`] | what holds a user back, and since when |
 //! | [`l4s`] | what couples the two lines of a queue (RFC 9332) |
 //! | [`levels`] | what must hold of subports below others |
@@ -41,6 +42,7 @@ mod flow;
 pub mod flows;
 pub mod gates;
 mod heavy;
+pub mod history;
 pub mod hold;
 mod judge;
 pub mod l4s;

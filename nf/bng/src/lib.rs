@@ -16,6 +16,7 @@ mod examine;
 mod frame;
 mod function;
 mod graph;
+mod history;
 mod identification;
 mod identify;
 mod led;

@@ -12,6 +12,7 @@ use weir_sched::classify::Classifier;
 use weir_sched::config::SchedulerConfig;
 use weir_sched::gates::UserCount;
 use weir_sched::shaping::{Change, Shaping};
+use weir_sched::watch::{Asked, Told};
 use weir_stage::ownership::Owners;
 use weir_stage::{Given, Layout, Stage};
 
@@ -117,6 +118,17 @@ impl Schedulers {
         let told =
             |shaping: &Arc<Shaping>| shaping.hold(user, now).map(|hold| (shaping.held_by(&hold), hold.seconds(now)));
         self.of(direction).iter().find_map(told)
+    }
+
+    /// Has a user watched at the schedulers of an access port, by its position; what was seen of it so far.
+    ///
+    /// # Errors
+    ///
+    /// As many others are watched as can be.
+    pub(crate) fn watch(&self, position: u8, user: u32, now: u64) -> Result<Vec<(Direction, Told)>, Asked> {
+        let of = |direction| self.of(direction).get(usize::from(position)).map(|shaping| (direction, shaping));
+        let both = [Direction::Up, Direction::Down].into_iter().filter_map(of);
+        both.map(|(direction, shaping)| Ok((direction, shaping.watch(user, now)?))).collect()
     }
 
     /// Prepares to run with a configuration of which only live keys differ.

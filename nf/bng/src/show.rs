@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use weir_net::RouteSource;
-use weir_stage::{PIECE, RequestError, Show, ShowRows};
+use weir_stage::{PIECE, RequestError, Show, ShowRows, whole};
 
+use crate::history;
 use crate::qos::Direction;
 use crate::registry::{Host, Registry, Subscriber, half};
 use crate::request::written;
@@ -48,6 +49,12 @@ pub(crate) static SHOWS: &[Show] = &[
         help: "Subscribers, what was counted of each, why packets of it were dropped, how many of its user's the schedulers \
                dropped and why, and marked (ECN) in which classes, what holds its user back now in each direction, and for how many seconds it has. Filter: SVLAN.CVLAN, an address, \
                key=KEY, user=USER, svlan=SVLAN, profile=NAME, a port, or a source",
+    },
+    Show {
+        what: "history",
+        columns: history::COLUMNS,
+        help: "What became of one subscriber's packets at its schedulers in each of the last ten seconds and minutes, in each direction: how many were sent, at how many bit/s, why some were dropped, how many were marked (ECN), \
+               and how long half of them, and 99 of 100, waited at most. Counted from when somebody asks about the subscriber first. Filter: a subscriber, which must be given: SVLAN.CVLAN, an address, key=KEY or user=USER",
     },
     Show {
         what: "hosts",
@@ -120,6 +127,11 @@ impl Filter {
         })
     }
 
+    /// Whether it selects one subscriber, or those that share a user.
+    fn is_of_one(&self) -> bool {
+        matches!(self, Filter::Tags(..) | Filter::Address(_) | Filter::Key(_) | Filter::User(_))
+    }
+
     fn selects(&self, registry: &Registry, subscriber: &Subscriber) -> bool {
         let Tags { port, svlan, cvlan } = subscriber.tags;
         match self {
@@ -160,22 +172,26 @@ fn check_profile(shared: &Mutex<Control>, name: &str) -> Result<(), RequestError
     }
 }
 
-/// Whether any subscriber names a profile; looked for piece by piece, as packets wait meanwhile.
+/// Whether any subscriber names a profile.
 fn has_profile(shared: &Mutex<Control>, name: &str) -> bool {
+    let has = |subscriber: &Subscriber| subscriber.fields().profile.as_deref() == Some(name);
+    find(shared, |_, subscriber| has(subscriber).then_some(())).is_some()
+}
+
+/// What is told of the first subscriber of whom something is; looked for piece by piece, as packets wait meanwhile.
+fn find<T>(shared: &Mutex<Control>, tell: impl Fn(&Registry, &Subscriber) -> Option<T>) -> Option<T> {
     let mut next = 0;
     loop {
         let control = lock(shared);
+        let registry = &control.registry;
         let mut last = None;
-        for subscriber in control.registry.subscribers_from(next).take(LOOKED_THROUGH) {
-            if subscriber.fields().profile.as_deref() == Some(name) {
-                return true;
+        for subscriber in registry.subscribers_from(next).take(LOOKED_THROUGH) {
+            if let Some(told) = tell(registry, subscriber) {
+                return Some(told);
             }
             last = Some(subscriber.number);
         }
-        match last {
-            Some(number) => next = number + 1,
-            None => return false,
-        }
+        next = last? + 1;
     }
 }
 
@@ -186,7 +202,14 @@ pub(crate) fn rows(
     filter: Option<&str>,
     now: u64,
 ) -> Result<Box<dyn ShowRows>, RequestError> {
+    if what == "history" {
+        return Ok(whole(of_one(shared, filter, |registry, one| history::rows(registry, one, now))??));
+    }
     let filter = Filter::parse(filter, shared)?;
+    // Whoever asks about one subscriber is likely to ask for its history next.
+    if what == "subscribers" && filter.is_of_one() {
+        one_of(shared, &filter, |registry, one| history::watch(registry, one, now));
+    }
     let shared = Arc::clone(shared);
     match what {
         "subscribers" => {
@@ -199,6 +222,26 @@ pub(crate) fn rows(
         }
         _ => Err(RequestError(format!("there is no table '{what}'"))),
     }
+}
+
+/// What is told of the first of the subscribers that a word selects, which must select one.
+fn of_one<T>(
+    shared: &Mutex<Control>,
+    word: Option<&str>,
+    tell: impl Fn(&Registry, &Subscriber) -> T,
+) -> Result<T, RequestError> {
+    const HOW: &str = "write SVLAN.CVLAN, an address, key=KEY or user=USER; `show subscribers` lists them";
+    let filter = Filter::parse(word, shared)?;
+    match word {
+        Some(word) if filter.is_of_one() => one_of(shared, &filter, tell)
+            .ok_or_else(|| RequestError(format!("there is no subscriber \"{word}\"; {HOW}"))),
+        _ => Err(RequestError(format!("the table 'history' is of one subscriber: {HOW}"))),
+    }
+}
+
+/// What is told of the first of the subscribers that a filter selects.
+fn one_of<T>(shared: &Mutex<Control>, filter: &Filter, tell: impl Fn(&Registry, &Subscriber) -> T) -> Option<T> {
+    find(shared, |registry, subscriber| filter.selects(registry, subscriber).then(|| tell(registry, subscriber)))
 }
 
 /// Subscribers that are looked through at once.

@@ -4,6 +4,7 @@ mod common;
 mod config;
 mod core;
 mod flows;
+mod history;
 mod hostile;
 mod hosts;
 mod identifications;
