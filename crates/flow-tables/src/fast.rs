@@ -60,11 +60,10 @@ struct Parsed {
 }
 
 impl Parsed {
-    /// What code found of a frame whose port is known.
+    /// What code found of a frame whose port is known. Where things are in it is of no account if it leaves at once.
     #[inline]
     fn set_found(&mut self, found: Found) {
         (self.found, self.known, self.wants) = (Some(found), None, Some(found.search()));
-        self.at = At::found(found);
         self.is_fragment = false;
     }
 
@@ -196,6 +195,7 @@ impl Switch {
                 if let Then::Leave(end) = target.then {
                     return Some(self.leave(found, end, (frame, parsed.in_port), (copies, desk), now));
                 }
+                parsed.at = At::found(found);
                 *target
             }
             None if !self.ports.receives(parsed.in_port) || parsed.is_fragment && self.drops_fragments() => {

@@ -243,7 +243,9 @@ impl Outer {
             let pseudo = [&from[..], &to, &17_u16.to_be_bytes(), &length.to_be_bytes(), &udp].concat();
             let sum = checksum::checksum(&pseudo);
             let sum = if sum == 0 { 0xffff } else { sum };
-            let sum = if is_right { sum } else { sum ^ 0x0100 };
+            // A wrong one is never 0, which says that there is none.
+            let wrong = if sum == 0x0100 { 0x0200 } else { sum ^ 0x0100 };
+            let sum = if is_right { sum } else { wrong };
             udp[6..8].copy_from_slice(&sum.to_be_bytes());
         }
         let [f0, f1] = self.flags_offset.to_be_bytes();
