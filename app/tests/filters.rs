@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use common::{Running, everything, text, weir};
 
 /// Functions some of whose tables others have, too.
-const WITH_TABLES: [&str; 5] = ["router", "bng", "lwaftr", "vxlan", "bridge"];
+const WITH_TABLES: [&str; 6] = ["router", "bng", "lwaftr", "vxlan", "bridge", "qos"];
 
 /// What nothing is called.
 const NOTHING: &str = "zzz-nothing";
