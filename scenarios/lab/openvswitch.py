@@ -13,14 +13,21 @@ from .weir import wait_for
 _SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 
 
+def missing():
+    """What is missing for it here, or nothing."""
+    if os.geteuid() != 0:
+        return "only root may make network namespaces"
+    if not all(shutil.which(tool) for tool in ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl")):
+        return "Open vSwitch is not installed (package openvswitch-switch)"
+    return None if os.path.exists("/dev/net/tun") else "the kernel has no /dev/net/tun: modprobe tun"
+
+
 class OpenVSwitch:
     """Open vSwitch with its own data path in a namespace, of which nothing is seen outside; what the machine may run of it is not touched."""
 
     def __init__(self, lab, namespace):
-        if not all(shutil.which(tool) for tool in ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl")):
-            raise Skipped("Open vSwitch is not installed (package openvswitch-switch)")
-        if not os.path.exists("/dev/net/tun"):
-            raise Skipped("the kernel has no /dev/net/tun: modprobe tun")
+        if missing():
+            raise Skipped(missing())
         self._namespace = namespace
         own = tempfile.TemporaryDirectory(prefix="weir-ovs-")  # pylint: disable=consider-using-with
         lab.at_end(own.cleanup)

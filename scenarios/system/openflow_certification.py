@@ -1,11 +1,10 @@
 """A part of the switch certification of os-ken against the running switch; `scenarios/certification.py` runs all of it."""
 
 import os
-import shutil
 
 import certification
 
-from lab import Skipped
+from lab import Skipped, openvswitch
 
 NEEDS_ROOT = False
 
@@ -39,8 +38,8 @@ def test_a_part_of_the_certification():
 
 def test_a_part_of_the_certification_by_open_vswitch():
     """The same, where Open vSwitch sends what the switch gets, and gets what it sends."""
-    if os.geteuid() != 0 or shutil.which("ovs-vswitchd") is None:
-        raise Skipped("Open vSwitch is not installed (package openvswitch-switch), or this is not root")
+    if openvswitch.missing():
+        raise Skipped(openvswitch.missing())
     _certify(_PART_BY_OPENVSWITCH, "openvswitch")
 
 

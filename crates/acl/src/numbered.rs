@@ -58,7 +58,7 @@ impl<const W: usize> Numbered<W> {
         }
     }
 
-    /// The numbers of the rules of matches, by what is found.
+    /// The numbers of the rules of all matches, by what is found: for who asks packet after packet, so that where they lie is found once.
     #[inline(always)]
     pub fn rules(&self) -> &[u32] {
         &self.rules

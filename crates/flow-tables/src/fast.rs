@@ -166,7 +166,7 @@ impl Switch {
     /// Looks the frames of a batch up, as far as their flows are found at the same time. The memory that all will need is asked for together.
     #[inline]
     pub fn approach(&self, frames: &mut Frames) {
-        if frames.by_code && !frames.searches {
+        if frames.is_led() {
             return;
         }
         let Frames { parsed, count, .. } = frames;

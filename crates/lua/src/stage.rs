@@ -246,9 +246,9 @@ impl LuaStage {
     fn hold(&mut self, held: u64, batch: &mut Batch, out: &mut Out<'_>) {
         let live = batch.live();
         for slot in Slots(held) {
-            let verdict = Verdict::Hold(self.machine.view().span_in(slot, live));
+            let nanos = self.machine.view().span_in(slot, live);
             match (batch.hold(slot), &mut self.holding) {
-                (Some(held), Some(holding)) => send(held, verdict, &mut holding.waiting, out),
+                (Some(held), Some(holding)) => wait(held, nanos, &mut holding.waiting, out),
                 (Some(held), None) => out.send(held, Ways::Error),
                 (None, _) => {}
             }
@@ -277,7 +277,13 @@ impl LuaStage {
             match called {
                 Ok(unmade) => {
                     self.note_unmade(unmade);
-                    self.machine.view().store_back(back, |held, verdict| send(held, verdict, waiting, out));
+                    self.machine.view().store_back(back, |held, verdict, nanos| match verdict {
+                        Verdict::Out => out.send(held, Ways::Out),
+                        Verdict::Dropped => out.send(held, Ways::Dropped),
+                        Verdict::Error => out.send(held, Ways::Error),
+                        Verdict::Way(n) => out.send_indexed(held, n),
+                        Verdict::Hold => wait(held, nanos, waiting, out),
+                    });
                 }
                 Err(error) => {
                     self.fail(&error);
@@ -289,18 +295,10 @@ impl LuaStage {
     }
 }
 
-/// Sends a packet that was held where the script wants it.
-fn send(held: Held, verdict: Verdict, waiting: &mut Waiting, out: &mut Out<'_>) {
-    match verdict {
-        Verdict::Out => out.send(held, Ways::Out),
-        Verdict::Dropped => out.send(held, Ways::Dropped),
-        Verdict::Error => out.send(held, Ways::Error),
-        Verdict::Way(n) => out.send_indexed(held, n),
-        Verdict::Hold(nanos) => {
-            if let Err(held) = waiting.push(held, out.now(), nanos) {
-                out.send(held, Ways::Error);
-            }
-        }
+/// Lets a packet wait for so many nanoseconds. The script is given no more places than there are, unless it has raw access.
+fn wait(held: Held, nanos: u64, waiting: &mut Waiting, out: &mut Out<'_>) {
+    if let Err(held) = waiting.push(held, out.now(), nanos) {
+        out.send(held, Ways::Error);
     }
 }
 

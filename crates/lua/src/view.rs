@@ -40,8 +40,8 @@ pub(crate) enum Verdict {
     Dropped,
     Error,
     Way(u8),
-    /// It waits for so many nanoseconds.
-    Hold(u64),
+    /// It waits.
+    Hold,
 }
 
 /// One batch.
@@ -283,15 +283,12 @@ impl View {
         let answers = self.seen.answers.get(places).unwrap_or_default();
         for ((&(slot, before), length), answer) in slots.iter().zip(lengths).zip(answers) {
             let (length, answer) = (length.load(Relaxed), answer.load(Relaxed));
-            let fits =
-                length == before || batch.get_mut(slot).is_some_and(|packet| packet.set_written_len(length as usize));
-            match answer {
-                _ if !fits => out.answer(slot, Ways::Error),
-                answer::OUT => {}
-                answer::DROP => out.answer(slot, Ways::Dropped),
-                answer::TOO_LONG => out.answer(slot, Ways::Error),
-                answer::HOLD => held |= slot.bit(),
-                way => out.answer_indexed(slot, indexed(way)),
+            match verdict(batch, (slot, before), length, answer) {
+                Verdict::Out => {}
+                Verdict::Dropped => out.answer(slot, Ways::Dropped),
+                Verdict::Error => out.answer(slot, Ways::Error),
+                Verdict::Hold => held |= slot.bit(),
+                Verdict::Way(n) => out.answer_indexed(slot, n),
             }
         }
         held
@@ -302,23 +299,15 @@ impl View {
         self.span((live & (slot.bit() - 1)).count_ones() as usize + 1)
     }
 
-    /// As [`store`](Self::store), of packets that were held before: takes all of them, and hands each to `send`.
-    pub(crate) fn store_back(&self, batch: &mut Batch, mut send: impl FnMut(Held, Verdict)) {
+    /// As [`store`](Self::store), of packets that were held before: takes all of them, and hands each to `send`, with the nanoseconds that it is to wait
+    /// for if it is to.
+    pub(crate) fn store_back(&self, batch: &mut Batch, mut send: impl FnMut(Held, Verdict, u64)) {
         for (n, &(slot, before)) in self.slots.iter().enumerate().take(self.seen.count() + 1).skip(1) {
             let [length, answer] =
                 [&self.seen.lengths, &self.seen.answers].map(|all| all.get(n).map_or(0, |one| one.load(Relaxed)));
-            let fits =
-                length == before || batch.get_mut(slot).is_some_and(|packet| packet.set_written_len(length as usize));
-            let verdict = match answer {
-                _ if !fits => Verdict::Error,
-                answer::OUT => Verdict::Out,
-                answer::DROP => Verdict::Dropped,
-                answer::TOO_LONG => Verdict::Error,
-                answer::HOLD => Verdict::Hold(self.span(n)),
-                way => Verdict::Way(indexed(way)),
-            };
+            let verdict = verdict(batch, (slot, before), length, answer);
             if let Some(held) = batch.hold(slot) {
-                send(held, verdict);
+                send(held, verdict, self.span(n));
             }
         }
     }
@@ -370,6 +359,20 @@ impl View {
         }
         self.unmake();
         unmade
+    }
+}
+
+/// What an answer says of the packet in a slot, which is given the length that the script wanted in place of the one `before`.
+#[inline(always)]
+fn verdict(batch: &mut Batch, (slot, before): (Slot, u32), length: u32, answer: u32) -> Verdict {
+    let fits = length == before || batch.get_mut(slot).is_some_and(|packet| packet.set_written_len(length as usize));
+    match answer {
+        _ if !fits => Verdict::Error,
+        answer::OUT => Verdict::Out,
+        answer::DROP => Verdict::Dropped,
+        answer::TOO_LONG => Verdict::Error,
+        answer::HOLD => Verdict::Hold,
+        way => Verdict::Way(indexed(way)),
     }
 }
 

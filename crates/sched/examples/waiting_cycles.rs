@@ -41,48 +41,26 @@ struct Case {
     gap: u64,
 }
 
+const WAITING: Case = Case {
+    name: "waiting",
+    fair: false,
+    lines: false,
+    times: 4,
+    buffers: 32_768,
+    rate: ALL_USERS / 32_768,
+    burst: 84,
+    gap: 120,
+};
+
+/// With 16 packets of each user.
+const FLOWS: Case = Case { name: "flows", times: 16, buffers: 65_536, gap: 300, ..WAITING };
+
 const CASES: [Case; 5] = [
-    Case {
-        name: "waiting",
-        fair: false,
-        lines: false,
-        times: 4,
-        buffers: 32_768,
-        rate: ALL_USERS / 32_768,
-        burst: 84,
-        gap: 120,
-    },
-    Case {
-        name: "flows",
-        fair: false,
-        lines: false,
-        times: 16,
-        buffers: 65_536,
-        rate: ALL_USERS / 32_768,
-        burst: 84,
-        gap: 300,
-    },
-    Case {
-        name: "fair",
-        fair: true,
-        lines: false,
-        times: 16,
-        buffers: 65_536,
-        rate: ALL_USERS / 32_768,
-        burst: 84,
-        gap: 300,
-    },
-    Case {
-        name: "lines",
-        fair: false,
-        lines: true,
-        times: 16,
-        buffers: 65_536,
-        rate: ALL_USERS / 32_768,
-        burst: 84,
-        gap: 300,
-    },
-    Case { name: "overload", fair: false, lines: false, times: 1, buffers: 8_192, rate: 50_000, burst: 168, gap: 90 },
+    WAITING,
+    FLOWS,
+    Case { name: "fair", fair: true, ..FLOWS },
+    Case { name: "lines", lines: true, ..FLOWS },
+    Case { name: "overload", times: 1, buffers: 8_192, rate: 50_000, burst: 168, gap: 90, ..WAITING },
 ];
 
 /// A packet, and the number of its flow, which says its line, too.

@@ -141,7 +141,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     fn ask_for_neighbours(&self, first: u32) {
         match self.slab.fair(first) {
             NONE => self.slab.prefetch_neighbours(first),
-            fair => self.flows.prefetch_fair(fair), // nothing, where it has two lines
+            // Nothing, where it has two lines.
+            fair => self.flows.prefetch_fair(fair),
         }
     }
 

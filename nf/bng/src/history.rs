@@ -1,10 +1,9 @@
 //! What became of one subscriber's packets at its schedulers lately, second by second and minute by minute.
 
-use serde_json::{Value, json};
-use weir_sched::history::{self, Past};
+use serde_json::Value;
+use weir_sched::history;
 use weir_stage::RequestError;
 
-use crate::qos::Direction;
 use crate::registry::{Registry, Subscriber};
 
 /// The columns.
@@ -39,26 +38,16 @@ pub(crate) fn rows(registry: &Registry, subscriber: &Subscriber, now: u64) -> Re
     };
     let told = schedulers.watch(subscriber.tags.port, subscriber.user(), now);
     let told = told.map_err(|_| RequestError(history::full()))?;
-    let rows = told.iter().flat_map(|(direction, told)| told.past().map(|past| (*direction, past)));
-    Ok(rows.map(|(direction, past)| row(registry, subscriber, (direction, &past))).collect())
-}
-
-fn row(registry: &Registry, subscriber: &Subscriber, (direction, past): (Direction, &Past)) -> Value {
     let tags = subscriber.tags;
-    json!({
-        "port": registry.settings().ports.get(usize::from(tags.port)),
-        "svlan": tags.svlan,
-        "cvlan": tags.cvlan,
-        "user": subscriber.user(),
-        "direction": direction.name(),
-        "span": past.span,
-        "ago": past.ago,
-        "packets": past.packets,
-        "rate": past.rate,
-        "dropped": past.dropped,
-        "drops": past.drops,
-        "marked": past.marked,
-        "p50_ms": past.p50_ms,
-        "p99_ms": past.p99_ms,
-    })
+    let rows = told.iter().flat_map(|(direction, told)| {
+        let whose = [
+            ("port", registry.settings().ports.get(usize::from(tags.port)).cloned().into()),
+            ("svlan", tags.svlan.into()),
+            ("cvlan", tags.cvlan.into()),
+            ("user", subscriber.user().into()),
+            ("direction", direction.name().into()),
+        ];
+        history::rows(told, &whose)
+    });
+    Ok(rows.collect())
 }

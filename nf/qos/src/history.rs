@@ -1,7 +1,7 @@
 //! What became of one user's packets lately, second by second and minute by minute.
 
-use serde_json::{Value, json};
-use weir_sched::history::{self, Past};
+use serde_json::Value;
+use weir_sched::history;
 use weir_stage::RequestError;
 
 use crate::find::OTHERS;
@@ -26,23 +26,8 @@ pub(crate) fn rows(control: &Control, number: u32, now: u64) -> Result<Vec<Value
     let mut rows = Vec::new();
     for (direction, shaping) in &control.schedulers {
         let told = shaping.watch(number, now).map_err(|_| RequestError(history::full()))?;
-        rows.extend(told.past().map(|past| row((&user, direction.name()), &past)));
+        let whose = [("user", user.as_str().into()), ("direction", direction.name().into())];
+        rows.extend(history::rows(&told, &whose));
     }
     Ok(rows)
-}
-
-fn row((user, direction): (&str, &str), past: &Past) -> Value {
-    json!({
-        "user": user,
-        "direction": direction,
-        "span": past.span,
-        "ago": past.ago,
-        "packets": past.packets,
-        "rate": past.rate,
-        "dropped": past.dropped,
-        "drops": past.drops,
-        "marked": past.marked,
-        "p50_ms": past.p50_ms,
-        "p99_ms": past.p99_ms,
-    })
 }

@@ -23,9 +23,8 @@ impl Switch {
     /// `None` if there is more to do: [`Switch::forward`] takes the frame then, as the first that was looked into.
     #[inline]
     pub fn lead(&mut self, frame: &mut impl Frame, in_port: u32, frames: &mut Frames, now: u64) -> Option<u32> {
-        let Frames { parsed, alike, depth, count, .. } = frames;
+        let Frames { parsed, alike, depth, .. } = frames;
         let parsed = parsed.first_mut()?;
-        *count = 1;
         parsed.in_port = in_port;
         let Some(found) = self.find_by_code(frame, parsed) else {
             parsed.set(frame.bytes(), *depth);
