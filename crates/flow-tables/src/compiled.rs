@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use weir_codegen::{Code, WINDOW};
 
+use crate::counts::{Count, PerWorker, Worker};
 use crate::fast::program::End;
 use crate::index::Slot;
 use crate::needs::Needs;
@@ -232,7 +233,7 @@ pub(crate) struct Compiled {
     tried: Vec<u8>,
     searched: Vec<u8>,
     /// How many packets code decided about.
-    decided: u64,
+    decided: PerWorker<Decided>,
 }
 
 const NO_FLOWS: &str = "it has no flows";
@@ -252,10 +253,15 @@ impl Default for Compiled {
             groups: Needs::default(),
             tried: Vec::new(),
             searched: Vec::new(),
-            decided: 0,
+            decided: PerWorker::new(1, &Decided::default()),
         }
     }
 }
+
+/// How many packets code decided about for a worker: a line of its own.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+struct Decided(Count);
 
 impl Clone for Compiled {
     /// The same, without code: that is made anew.
@@ -266,6 +272,7 @@ impl Clone for Compiled {
             has_many: self.has_many.clone(),
             needs: self.needs.clone(),
             groups: self.groups,
+            decided: self.decided.clone(),
             ..Compiled::default()
         }
     }
@@ -406,8 +413,15 @@ impl Compiled {
 
     /// Counts packets that code decided about.
     #[inline]
-    pub(crate) fn count(&mut self, packets: u64) {
-        self.decided = self.decided.wrapping_add(packets);
+    pub(crate) fn count(&self, worker: Worker, packets: u64) {
+        if let Some(Decided(count)) = self.decided.of(worker) {
+            count.add(packets);
+        }
+    }
+
+    /// Counters for one worker more.
+    pub(crate) fn add_worker(&mut self) {
+        self.decided.add_worker(Decided::default());
     }
 
     /// Frames of which each has what a flow of the first table asks for, if there is code that tries these.
@@ -423,6 +437,6 @@ impl Compiled {
 
     /// How many packets code decided about.
     pub(crate) fn decided(&self) -> u64 {
-        self.decided
+        self.decided.iter().fold(0, |sum, Decided(count)| sum.wrapping_add(count.get()))
     }
 }

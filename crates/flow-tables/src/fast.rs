@@ -11,6 +11,7 @@ use weir_openflow::Field;
 use weir_openflow::group::Counted;
 
 use crate::compiled::{Found, Target, Then};
+use crate::counts::Worker;
 use crate::depth::Depth;
 use crate::fields::Fields;
 use crate::index::{BATCH, NO_SLOT, Slot};
@@ -85,6 +86,8 @@ impl Parsed {
 /// What is known of the frames of a batch.
 #[derive(Clone, Debug)]
 pub struct Frames {
+    /// Who has them.
+    worker: Worker,
     parsed: Vec<Parsed>,
     /// So many were looked into.
     count: usize,
@@ -102,9 +105,10 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Room for so many frames.
-    pub fn new(most: usize) -> Frames {
+    /// Room for so many frames of a worker.
+    pub fn new(most: usize, worker: Worker) -> Frames {
         Frames {
+            worker,
             parsed: vec![Parsed::default(); most],
             count: 0,
             depth: Depth::Port,
@@ -169,9 +173,9 @@ impl Switch {
         if frames.is_led() {
             return;
         }
-        let Frames { parsed, count, .. } = frames;
+        let Frames { worker, parsed, count, .. } = frames;
         for parsed in parsed.get_mut(..*count).unwrap_or_default().chunks_mut(BATCH) {
-            self.tables.approached().for_each(|(number, table)| approach(number, table, parsed));
+            self.tables.approached().for_each(|(number, table)| approach(*worker, number, table, parsed));
         }
     }
 
@@ -179,21 +183,21 @@ impl Switch {
     /// what became of it; nothing if that takes [`Switch::judge`]: the frame was not changed then, and has no copies. What is known of it is used up.
     #[inline]
     pub fn forward(
-        &mut self,
+        &self,
         number: usize,
         frame: &mut impl Frame,
         frames: &mut Frames,
         copies: &mut impl Copies,
         now: u64,
     ) -> Option<Forwarded> {
-        let Frames { parsed, steps, desk, .. } = frames;
-        let parsed = parsed.get_mut(number)?;
+        let Frames { worker, parsed, steps, desk, .. } = frames;
+        let (worker, parsed) = (*worker, parsed.get_mut(number)?);
         let target = match parsed.found {
             Some(found) => {
                 let target = self.tables.code().target(found)?;
                 // Most that code knows leave at once: nothing more needs to be noted of them.
                 if let Then::Leave(end) = target.then {
-                    return Some(self.leave(found, end, (frame, parsed.in_port), (copies, desk), now));
+                    return Some(self.leave(worker, (found, end), (frame, parsed.in_port), (copies, desk), now));
                 }
                 parsed.at = At::found(found);
                 *target
@@ -204,12 +208,12 @@ impl Switch {
             None => Target::USUAL,
         };
         let is_by_code = parsed.found.is_some();
-        let became = match self.go_plainly(&target, frame, parsed, now) {
+        let became = match self.go_plainly(worker, &target, frame, parsed, now) {
             Some(became) => Some(became),
-            None => self.go_any_way(&target, (frame, parsed), (steps, copies, desk), now),
+            None => self.go_any_way(worker, &target, (frame, parsed), (steps, copies, desk), now),
         }?;
         if is_by_code {
-            self.tables.count_by_code();
+            self.tables.count_by_code(worker);
         }
         Some(became)
     }
@@ -217,7 +221,8 @@ impl Switch {
     /// Takes a frame whatever way its flows lead it; nothing, and nothing happened, if that takes the interpreter.
     #[inline(never)]
     fn go_any_way(
-        &mut self,
+        &self,
+        worker: Worker,
         target: &Target,
         (frame, parsed): (&mut impl Frame, &mut Parsed),
         (steps, copies, desk): (&mut Steps, &mut impl Copies, &mut Desk),
@@ -237,44 +242,40 @@ impl Switch {
         if way.has_copies && !Desk::has_room(frame.bytes().len(), way.pushed) {
             return None;
         }
-        Some(self.go(&way, Going::new(frame, copies, desk, at.clone()), now))
+        Some(self.go(worker, &way, Going::new(frame, copies, desk, at.clone()), now))
     }
 
     /// Counts a frame that code has changed, and lets it leave.
     #[inline]
     fn leave(
-        &mut self,
-        found: Found,
-        end: End,
+        &self,
+        worker: Worker,
+        (found, end): (Found, End),
         (frame, in_port): (&mut impl Frame, u32),
         (copies, desk): (&mut impl Copies, &mut Desk),
         now: u64,
     ) -> Forwarded {
         let bytes = frame.bytes().len();
-        self.ports.received(in_port, bytes, true);
-        self.tables.meet_found(found, Counted::one(bytes), now);
+        self.ports.received(worker, in_port, bytes, true);
+        self.tables.meet_found(worker, found, Counted::one(bytes), now);
         if let End::Others(others) = end {
             let mut going = Going::new(frame, copies, desk, At::default());
-            let became = self.ports.send_by_others(others, in_port, bytes, |port| going.leave(port));
+            let became = self.ports.send_by_others(worker, others, in_port, bytes, |port| going.leave(port));
             let why = became.err().unwrap_or(going.why);
             return going.left_by().map_or(Forwarded::Dropped(why), Forwarded::Sent);
         }
-        self.send(end, in_port, bytes)
+        self.send(worker, end, in_port, bytes)
     }
 
     /// Counts a packet at flows that it met.
     #[inline]
-    fn meet(&mut self, met: &[(u8, Slot)], bytes: usize, now: u64) {
-        for (table, slot) in met {
-            if let Some(flow) = self.tables.meet(*table, *slot) {
-                flow.count(bytes, now);
-            }
-        }
+    fn meet(&self, worker: Worker, met: &[(u8, Slot)], bytes: usize, now: u64) {
+        met.iter().for_each(|met| self.tables.meet(worker, *met, Counted::one(bytes), now));
     }
 
     /// Sends a packet of so many bytes by one port at most.
     #[inline]
-    fn send(&mut self, end: End, in_port: u32, bytes: usize) -> Forwarded {
+    fn send(&self, worker: Worker, end: End, in_port: u32, bytes: usize) -> Forwarded {
         let port = match end {
             End::Port(port) if port == in_port => return Forwarded::Dropped(Why::SamePort),
             End::Port(port) => port,
@@ -282,20 +283,25 @@ impl Switch {
             // Neither comes here.
             End::Nowhere | End::Group(_) | End::Others(_) => return Forwarded::Dropped(Why::NoAction),
         };
-        self.ports.send(port, bytes).map_or_else(Forwarded::Dropped, |()| Forwarded::Sent(port))
+        self.ports.send(worker, port, bytes).map_or_else(Forwarded::Dropped, |()| Forwarded::Sent(port))
     }
 
     /// Goes a way that was found.
     #[inline]
-    fn go<F: Frame, C: Copies>(&mut self, way: &Way<'_>, mut going: Going<'_, F, C>, now: u64) -> Forwarded {
-        self.ports.received(way.in_port, going.len(), true);
+    fn go<F: Frame, C: Copies>(
+        &self,
+        worker: Worker,
+        way: &Way<'_>,
+        mut going: Going<'_, F, C>,
+        now: u64,
+    ) -> Forwarded {
+        self.ports.received(worker, way.in_port, going.len(), true);
         for step in way.steps.iter() {
             let bytes = going.len();
             match step {
                 Step::Flow { table, slot } => {
-                    let Some(flow) = self.tables.meet(table, slot) else { break };
-                    flow.count(bytes, now);
-                    let Some(program) = &flow.program else { break };
+                    self.tables.meet(worker, (table, slot), Counted::one(bytes), now);
+                    let Some(program) = self.program(table, slot) else { break };
                     if let Some(meter) = program.meter
                         && self.meters.take(meter, bytes, now) == Metered::Drop
                     {
@@ -316,27 +322,28 @@ impl Switch {
                     }
                 }
                 Step::Group { bucket, slot } => {
-                    if let Some(leg) = self.groups.take(slot, bucket, bytes) {
+                    if let Some(leg) = self.groups.take(worker, slot, bucket, bytes) {
                         going.change(&leg.ops);
                     }
                 }
                 Step::Bucket { bucket, slot } => {
-                    if let Some(leg) = self.groups.take_too(slot, bucket, bytes) {
+                    if let Some(leg) = self.groups.take_too(worker, slot, bucket, bytes) {
                         going.change(&leg.ops);
                     }
                 }
                 Step::Apart => going.part(),
                 Step::Back => going.go_back(),
                 Step::Miss { table } => {
-                    self.tables.miss(table);
+                    self.tables.miss(worker, table);
                     going.why = Why::Miss;
                 }
-                Step::Port(port) => match self.ports.send(port, bytes) {
+                Step::Port(port) => match self.ports.send(worker, port, bytes) {
                     Ok(()) => going.leave(port),
                     Err(why) => going.why = why,
                 },
                 Step::Others(others) => {
-                    let became = self.ports.send_by_others(others, way.in_port, bytes, |port| going.leave(port));
+                    let became =
+                        self.ports.send_by_others(worker, others, way.in_port, bytes, |port| going.leave(port));
                     going.why = became.err().unwrap_or(going.why);
                 }
                 Step::SamePort => going.why = Why::SamePort,
@@ -354,8 +361,8 @@ impl Switch {
 
 /// Finds the flows that frames meet in a table, as far as they are found at the same time.
 #[inline]
-fn approach(number: u8, table: &FlowTable, frames: &mut [Parsed]) {
-    let found = table.approach(frames.iter().map(|frame| &frame.fields));
+fn approach(worker: Worker, number: u8, table: &FlowTable, frames: &mut [Parsed]) {
+    let found = table.approach(worker, frames.iter().map(|frame| &frame.fields));
     if table.is_first_found() {
         // Where there are several such tables, the first is as good as any, unless code says which.
         let wants = |frame: &Parsed| frame.wants.is_none_or(|table| table == number) && frame.known.is_none();

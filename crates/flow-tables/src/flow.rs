@@ -4,10 +4,11 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use weir_openflow::flow::{FlowMod, FlowQuery, FlowRemoved, FlowStats, RemovedReason, flags};
-use weir_openflow::group::{self, Counted};
+use weir_openflow::group;
 use weir_openflow::port::{Duration, number};
 use weir_openflow::{Action, Instruction, Match};
 
+use crate::counts::Used;
 use crate::depth::Depth;
 use crate::fast::program::{Program, Programs};
 use crate::fields::Key;
@@ -18,14 +19,9 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 
 /// What a table does with the packets that meet a match.
 ///
-/// What packets need of it is one line of the cache; the rest lies elsewhere.
+/// What packets need of it is small; the rest lies elsewhere, and so does what workers [count](Used) of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[repr(align(64))]
 pub struct Flow {
-    /// The packets that it matched.
-    pub counted: Counted,
-    /// When it was last used, or added.
-    pub last_used: u64,
     /// Its instructions for the fast path; nothing if they take the interpreter. Flows that do the same share it.
     pub(crate) program: Option<Arc<Program>>,
     entry: Box<Entry>,
@@ -85,29 +81,12 @@ impl Flow {
             added: now,
             scheduled: None,
         };
-        Flow {
-            counted: Counted::default(),
-            last_used: now,
-            program: programs.of(&change.instructions),
-            entry: Box::new(entry),
-        }
+        Flow { program: programs.of(&change.instructions), entry: Box::new(entry) }
     }
 
     pub(crate) fn set_instructions(&mut self, instructions: &[Instruction], programs: &mut Programs) {
         self.instructions = instructions.to_vec();
         self.program = programs.of(instructions);
-    }
-
-    /// Counts a packet of so many bytes.
-    pub(crate) fn count(&mut self, bytes: usize, now: u64) {
-        self.count_all(Counted::one(bytes), now);
-    }
-
-    /// Counts packets.
-    #[inline]
-    pub(crate) fn count_all(&mut self, packets: Counted, now: u64) {
-        self.counted.add_all(packets);
-        self.last_used = self.last_used.max(now);
     }
 
     /// Whether its instructions are such that the fast path carries them out; groups that they lead to may still take the interpreter.
@@ -167,13 +146,13 @@ impl Flow {
         self.is_named(query.cookie, query.cookie_mask, query.out_port, query.out_group) && key.covers(&self.key)
     }
 
-    /// When it ends, unless another packet comes, and why.
-    pub(crate) fn end(&self) -> Option<(u64, RemovedReason)> {
+    /// When it ends that was used last then, unless another packet comes, and why.
+    pub(crate) fn end(&self, last_used: u64) -> Option<(u64, RemovedReason)> {
         let after = |from: u64, seconds: u16, reason| {
             (seconds > 0).then(|| (from.saturating_add(u64::from(seconds) * SECOND), reason))
         };
         let hard = after(self.added, self.hard_timeout, RemovedReason::HardTimeout);
-        let idle = after(self.last_used, self.idle_timeout, RemovedReason::IdleTimeout);
+        let idle = after(last_used, self.idle_timeout, RemovedReason::IdleTimeout);
         match (hard, idle) {
             (Some(hard), Some(idle)) => Some(if idle.0 < hard.0 { idle } else { hard }),
             (one, other) => one.or(other),
@@ -184,8 +163,8 @@ impl Flow {
         Duration::from_nanoseconds(now.saturating_sub(self.added))
     }
 
-    /// The news that it ended, if its controller wants them.
-    pub(crate) fn removed(&self, table: u8, reason: RemovedReason, now: u64) -> Option<FlowRemoved> {
+    /// The news that it ended which has done this, if its controller wants them.
+    pub(crate) fn removed(&self, table: u8, used: Used, reason: RemovedReason, now: u64) -> Option<FlowRemoved> {
         (self.flags & flags::SEND_FLOW_REM != 0).then(|| FlowRemoved {
             cookie: self.cookie,
             priority: self.priority,
@@ -194,14 +173,14 @@ impl Flow {
             duration: self.duration(now),
             idle_timeout: self.idle_timeout,
             hard_timeout: self.hard_timeout,
-            packets: self.counted.packets,
-            bytes: self.counted.bytes,
+            packets: used.counted.packets,
+            bytes: used.counted.bytes,
             matches: self.matches.clone(),
         })
     }
 
-    /// What controllers are told of it.
-    pub fn stats(&self, table: u8, now: u64) -> FlowStats {
+    /// What controllers are told of it, which has done this.
+    pub(crate) fn stats(&self, table: u8, used: Used, now: u64) -> FlowStats {
         FlowStats {
             table,
             duration: self.duration(now),
@@ -210,8 +189,8 @@ impl Flow {
             hard_timeout: self.hard_timeout,
             flags: self.flags,
             cookie: self.cookie,
-            packets: self.counted.packets,
-            bytes: self.counted.bytes,
+            packets: used.counted.packets,
+            bytes: used.counted.bytes,
             matches: self.matches.clone(),
             instructions: self.instructions.clone(),
         }

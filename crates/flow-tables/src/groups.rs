@@ -9,6 +9,7 @@ use weir_openflow::group::{
 use weir_openflow::port::{Duration, number};
 use weir_openflow::{Action, Error};
 
+use crate::counts::{PerWorker, Traffic, Worker, sum};
 use crate::depth::{Depth, Depths};
 use crate::fast::program::Leg;
 use crate::fields::{Fields, select_hash};
@@ -30,14 +31,62 @@ pub struct Group {
     /// When it was added.
     pub added: u64,
     /// What it got.
-    pub counted: Counted,
-    /// What its buckets got.
-    pub bucket_counts: Vec<Counted>,
+    counts: PerWorker<Counts>,
     /// What each bucket does, for the fast path; nothing of those that take the interpreter.
     legs: Vec<Option<Leg>>,
 }
 
+/// What a worker has counted of a group, and of its buckets behind it: four each in a line.
+#[derive(Clone, Debug)]
+struct Counts(Box<[Line]>);
+
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+struct Line([Traffic; 4]);
+
+impl Counts {
+    fn new(buckets: usize) -> Counts {
+        Counts(vec![Line::default(); (buckets + 1).div_ceil(4)].into_boxed_slice())
+    }
+
+    #[inline]
+    fn all(&self) -> Option<&Traffic> {
+        self.0.first().map(|Line([all, ..])| all)
+    }
+
+    #[inline]
+    fn bucket(&self, bucket: usize) -> Option<&Traffic> {
+        let at = bucket + 1;
+        self.0.get(at / 4).map(|Line(line)| &line[at % 4])
+    }
+}
+
 impl Group {
+    /// What it got.
+    pub fn counted(&self) -> Counted {
+        sum(self.counts.iter().filter_map(Counts::all))
+    }
+
+    /// What its buckets got.
+    pub fn bucket_counts(&self) -> Vec<Counted> {
+        let of = |bucket| sum(self.counts.iter().filter_map(|counts| counts.bucket(bucket)));
+        (0..self.buckets.len()).map(of).collect()
+    }
+
+    #[inline]
+    fn count(&self, worker: Worker, bytes: usize) {
+        if let Some(all) = self.counts.of(worker).and_then(Counts::all) {
+            all.add(Counted::one(bytes));
+        }
+    }
+
+    #[inline]
+    fn count_bucket(&self, worker: Worker, bucket: usize, bytes: usize) {
+        if let Some(count) = self.counts.of(worker).and_then(|counts| counts.bucket(bucket)) {
+            count.add(Counted::one(bytes));
+        }
+    }
+
     /// How far the fast path looks into frames for it.
     fn depth(&self) -> Depth {
         // What a flow is, by which such a group chooses, is all of it.
@@ -96,6 +145,8 @@ pub struct Groups {
     depths: Depths,
     /// What has to be known of packets for them; groups that are gone may have been among those that need it.
     needs: Needs,
+    /// How many workers there are.
+    workers: usize,
 }
 
 impl Groups {
@@ -109,6 +160,15 @@ impl Groups {
             max,
             depths: Depths::default(),
             needs: Needs::default(),
+            workers: 1,
+        }
+    }
+
+    /// Counters for one worker more.
+    pub(crate) fn add_worker(&mut self) {
+        self.workers += 1;
+        for group in self.slots.iter_mut().flatten() {
+            group.counts.add_worker(Counts::new(group.buckets.len()));
         }
     }
 
@@ -123,11 +183,6 @@ impl Groups {
     #[inline]
     fn in_slot(&self, slot: GroupSlot) -> Option<&Group> {
         self.slots.get(slot as usize)?.as_ref()
-    }
-
-    fn get_mut(&mut self, group: u32) -> Option<&mut Group> {
-        let slot = self.slot(group)?;
-        self.slots.get_mut(slot as usize)?.as_mut()
     }
 
     /// A group.
@@ -169,30 +224,28 @@ impl Groups {
 
     /// What a bucket that was [found](Groups::find) does with a packet of so many bytes, which is counted.
     #[inline]
-    pub(crate) fn take(&mut self, slot: GroupSlot, bucket: u16, bytes: usize) -> Option<&Leg> {
-        self.slots.get_mut(slot as usize)?.as_mut()?.counted.add(bytes);
-        self.take_too(slot, bucket, bytes)
+    pub(crate) fn take(&self, worker: Worker, slot: GroupSlot, bucket: u16, bytes: usize) -> Option<&Leg> {
+        self.in_slot(slot)?.count(worker, bytes);
+        self.take_too(worker, slot, bucket, bytes)
     }
 
     /// The same of a further bucket that the packet goes to: the group has counted it.
     #[inline]
-    pub(crate) fn take_too(&mut self, slot: GroupSlot, bucket: u16, bytes: usize) -> Option<&Leg> {
-        let group = self.slots.get_mut(slot as usize)?.as_mut()?;
-        if let Some(count) = group.bucket_counts.get_mut(usize::from(bucket)) {
-            count.add(bytes);
-        }
+    pub(crate) fn take_too(&self, worker: Worker, slot: GroupSlot, bucket: u16, bytes: usize) -> Option<&Leg> {
+        let group = self.in_slot(slot)?;
+        group.count_bucket(worker, bucket.into(), bytes);
         group.legs.get(usize::from(bucket))?.as_ref()
     }
 
-    pub(crate) fn count_packet(&mut self, group: u32, bucket: usize, bytes: usize) {
-        if let Some(count) = self.get_mut(group).and_then(|group| group.bucket_counts.get_mut(bucket)) {
-            count.add(bytes);
+    pub(crate) fn count_packet(&self, worker: Worker, group: u32, bucket: usize, bytes: usize) {
+        if let Some(group) = self.get(group) {
+            group.count_bucket(worker, bucket, bytes);
         }
     }
 
-    pub(crate) fn count_group(&mut self, group: u32, bytes: usize) {
-        if let Some(group) = self.get_mut(group) {
-            group.counted.add(bytes);
+    pub(crate) fn count_group(&self, worker: Worker, group: u32, bytes: usize) {
+        if let Some(group) = self.get(group) {
+            group.count(worker, bytes);
         }
     }
 
@@ -210,13 +263,19 @@ impl Groups {
             _ => {}
         }
         self.check(change, ports)?;
-        let (added, counted) = before.map_or((now, Counted::default()), |before| (before.added, before.counted));
+        let counts = PerWorker::new(self.workers, &Counts::new(change.buckets.len()));
+        // What it got goes on; what its buckets got begins anew with them.
+        for (counts, before) in counts.iter().zip(before.into_iter().flat_map(|before| before.counts.iter())) {
+            if let Some((all, before)) = counts.all().zip(before.all()) {
+                all.add(before.get());
+            }
+        }
+        let added = before.map_or(now, |before| before.added);
         let group = Group {
             kind: change.kind,
             buckets: change.buckets.clone(),
             added,
-            counted,
-            bucket_counts: vec![Counted::default(); change.buckets.len()],
+            counts,
             legs: change.buckets.iter().map(Leg::of_bucket).collect(),
         };
         self.put(change.group, group);
@@ -348,7 +407,8 @@ impl Groups {
     /// [`GroupModFailed::ChainedGroup`] if another group leads to it; nothing changed then.
     pub(crate) fn delete(&mut self, group: u32) -> Result<Vec<u32>, Error> {
         if group == group::ALL {
-            let all = std::mem::replace(self, Groups::new(self.max));
+            let empty = Groups { workers: self.workers, ..Groups::new(self.max) };
+            let all = std::mem::replace(self, empty);
             return Ok(all.numbers.into_keys().collect());
         }
         let chained = |number: &u32| *number != group && self.leads(*number).contains(&group);
@@ -429,9 +489,9 @@ impl Groups {
             GroupStats {
                 group: number,
                 references: u32::try_from(references).unwrap_or(u32::MAX),
-                counted: group.counted,
+                counted: group.counted(),
                 duration: Duration::from_nanoseconds(now.saturating_sub(group.added)),
-                buckets: group.bucket_counts.clone(),
+                buckets: group.bucket_counts(),
             }
         });
         stats.collect()

@@ -13,6 +13,7 @@
 //! | [`packet`], [`fields`] | a packet, and what a match can ask of it |
 //! | [`action_set`], [`pipeline`] | what becomes of a packet: the definition |
 //! | [`fast`] | the same for most packets, changed where they lie |
+//! | `counts` | what workers count, each for itself: [`Worker`] |
 //! | `compiled` | machine code that looks into frames, tries the flows of small tables, and changes frames as these say: [`CodeState`] |
 //! | [`agent`] | [`Agent`]: what controllers drive, bytes in and bytes out |
 //!
@@ -22,6 +23,7 @@
 
 mod check;
 mod compiled;
+mod counts;
 mod depth;
 mod extension;
 mod features;
@@ -50,6 +52,7 @@ pub mod tables;
 
 pub use agent::Agent;
 pub use compiled::{CodeState, Made, Recipe, Role, SampleFrame};
+pub use counts::{Used, Worker};
 pub use fast::{Copies, Forwarded, Frame, Frames};
 pub use packet::Packet;
 pub use pipeline::{ForController, Outcome, Verdict, Why};

@@ -1,6 +1,7 @@
 //! Meters: OpenFlow 1.3.5 section 5.7.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_openflow::Error;
 use weir_openflow::error::MeterModFailed;
@@ -17,16 +18,29 @@ const TOKEN: u128 = 1_000_000_000;
 /// What a burst has at least where nobody says how large it may be: two long Ethernet frames, in bits.
 const LEAST_BURST_BITS: u128 = 2 * 1_518 * 8;
 
-/// A meter.
-#[derive(Clone, Debug)]
+/// A meter. All workers have it together, as its rate is that of all packets: one at a time.
+#[derive(Debug)]
 pub struct Meter {
     /// [`flags`].
     pub flags: u16,
     /// Its bands, as they were sent.
     pub bands: Vec<Band>,
     added: u64,
+    taken: Mutex<Taken>,
+}
+
+/// What a meter has taken so far.
+#[derive(Clone, Debug)]
+struct Taken {
     counted: Counted,
     states: Vec<State>,
+}
+
+impl Clone for Meter {
+    fn clone(&self) -> Meter {
+        let Meter { flags, bands, added, .. } = self;
+        Meter { flags: *flags, bands: bands.clone(), added: *added, taken: Mutex::new(self.taken().clone()) }
+    }
 }
 
 /// The bucket of a band, and what it marked or dropped.
@@ -55,23 +69,23 @@ impl Meter {
             filled: now,
             counted: Counted::default(),
         });
-        Meter {
-            flags: change.flags,
-            bands: change.bands.clone(),
-            added: now,
-            counted: Counted::default(),
-            states: states.collect(),
-        }
+        let taken = Taken { counted: Counted::default(), states: states.collect() };
+        Meter { flags: change.flags, bands: change.bands.clone(), added: now, taken: Mutex::new(taken) }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a packet of `bytes` at `now`. Of the bands whose rate is exceeded the one with the highest rate is applied
     /// (section 5.7.1).
-    fn take(&mut self, bytes: usize, now: u64) -> Metered {
-        self.counted.add(bytes);
+    fn take(&self, bytes: usize, now: u64) -> Metered {
+        let Taken { counted, states } = &mut *self.taken();
+        counted.add(bytes);
         let by_packets = self.flags & flags::PKTPS != 0;
         let cost = TOKEN * if by_packets { 1 } else { bytes as u128 * 8 };
         let mut exceeded: Option<(u32, usize)> = None;
-        for (at, (band, state)) in self.bands.iter().zip(&mut self.states).enumerate() {
+        for (at, (band, state)) in self.bands.iter().zip(states.iter_mut()).enumerate() {
             let most = burst(self.flags, band);
             let passed = now.saturating_sub(state.filled);
             state.tokens = most.min(state.tokens + u128::from(rate(self.flags, band)) * u128::from(passed));
@@ -84,7 +98,7 @@ impl Meter {
             }
         }
         let Some((_, at)) = exceeded else { return Metered::Pass };
-        if let Some(state) = self.states.get_mut(at) {
+        if let Some(state) = states.get_mut(at) {
             state.counted.add(bytes);
         }
         match self.bands.get(at).map(|band| &band.kind) {
@@ -159,7 +173,8 @@ impl Meters {
         let mut meter = Meter::new(change, now);
         // What it got goes on; what its bands got begins anew with them.
         if let Some(before) = before {
-            (meter.added, meter.counted) = (before.added, before.counted);
+            meter.added = before.added;
+            meter.taken().counted = before.taken().counted;
         }
         self.meters.insert(change.meter, meter);
         Ok(())
@@ -174,8 +189,8 @@ impl Meters {
     }
 
     /// Hands a packet of `bytes` to a meter. One that does not exist lets it pass.
-    pub fn take(&mut self, meter: u32, bytes: usize, now: u64) -> Metered {
-        self.meters.get_mut(&meter).map_or(Metered::Pass, |meter| meter.take(bytes, now))
+    pub fn take(&self, meter: u32, bytes: usize, now: u64) -> Metered {
+        self.meters.get(&meter).map_or(Metered::Pass, |meter| meter.take(bytes, now))
     }
 
     fn asked(&self, meter: u32) -> impl Iterator<Item = (u32, &Meter)> {
@@ -195,12 +210,15 @@ impl Meters {
 
     /// What went through meters; `flows` says how many flows use a meter.
     pub fn stats(&self, meter: u32, flows: impl Fn(u32) -> usize, now: u64) -> Vec<MeterStats> {
-        let stats = self.asked(meter).map(|(number, meter)| MeterStats {
-            meter: number,
-            flows: u32::try_from(flows(number)).unwrap_or(u32::MAX),
-            counted: meter.counted,
-            duration: Duration::from_nanoseconds(now.saturating_sub(meter.added)),
-            bands: meter.states.iter().map(|state| state.counted).collect(),
+        let stats = self.asked(meter).map(|(number, meter)| {
+            let Taken { counted, states } = meter.taken().clone();
+            MeterStats {
+                meter: number,
+                flows: u32::try_from(flows(number)).unwrap_or(u32::MAX),
+                counted,
+                duration: Duration::from_nanoseconds(now.saturating_sub(meter.added)),
+                bands: states.iter().map(|state| state.counted).collect(),
+            }
         });
         stats.collect()
     }

@@ -3,10 +3,12 @@
 
 use weir_openflow::error::BadRequest;
 use weir_openflow::flow::{ALL_TABLES, PacketInReason};
+use weir_openflow::group::Counted;
 use weir_openflow::port::{Port, number, state};
 use weir_openflow::{Action, Error, Field, Instruction, Match, Oxm};
 
 use crate::action_set::ActionSet;
+use crate::counts::Worker;
 use crate::fields::{exact, select_hash};
 use crate::meters::{Metered, remark};
 use crate::packet::Packet;
@@ -156,7 +158,7 @@ impl Switch {
             false => Some(Why::PortTakesNothing),
             true => self.is_unwanted_fragment(packet).then_some(Why::Fragment),
         };
-        self.ports.received(packet.in_port, packet.bytes.len(), why.is_none());
+        self.ports.received(WORKER, packet.in_port, packet.bytes.len(), why.is_none());
         why
     }
 
@@ -192,6 +194,9 @@ impl Switch {
     }
 }
 
+/// As whom packets are counted here: the switch is taken for each alone.
+const WORKER: Worker = Worker(0);
+
 impl<'a> Run<'a> {
     fn new(switch: &'a mut Switch, now: u64) -> Run<'a> {
         Run { switch, now, outcomes: Vec::new(), why: Why::default(), copies: 0 }
@@ -214,15 +219,16 @@ impl<'a> Run<'a> {
         let mut at = At::PACKET_OUT;
         while let Some(number) = next.take() {
             let fields = packet.fields();
-            let Some(table) = self.switch.tables.get_mut(number) else { break };
-            table.lookups += 1;
+            let Some(table) = self.switch.tables.get(number) else { break };
             // Without a table-miss flow, what no flow matches is dropped (section 5.4).
-            let Some(flow) = table.lookup_mut(&fields) else { return Err(self.ended(Why::Miss)) };
-            flow.count(packet.bytes.len(), self.now);
+            let Some((slot, flow)) = table.find(&fields, None) else {
+                table.miss(WORKER);
+                return Err(self.ended(Why::Miss));
+            };
+            table.meet(WORKER, slot, Counted::one(packet.bytes.len()), self.now);
             let reason = if flow.is_miss() { PacketInReason::NoMatch } else { PacketInReason::Action };
             at = At { table: number, cookie: flow.cookie, reason };
             let instructions = flow.instructions.clone();
-            table.matched += 1;
             next = self.instructions(&instructions, &mut packet, &mut set, at)?;
         }
         self.actions(&set.in_order(), &mut packet, At { reason: PacketInReason::Action, ..at })
@@ -324,7 +330,7 @@ impl<'a> Run<'a> {
             return;
         }
         let bytes = packet.bytes.len();
-        self.switch.groups.count_group(number, bytes);
+        self.switch.groups.count_group(WORKER, number, bytes);
         let hash = select_hash(&packet.fields());
         let buckets = self.switch.groups.choose(&group, hash, &self.switch.ports);
         if buckets.is_empty() {
@@ -335,7 +341,7 @@ impl<'a> Run<'a> {
             if !self.may_copy() {
                 return;
             }
-            self.switch.groups.count_packet(number, chosen, bytes);
+            self.switch.groups.count_packet(WORKER, number, chosen, bytes);
             // Each bucket has a packet of its own (section 5.6.1), and ends with it alone.
             let mut copy = packet.clone();
             let at = At { reason: PacketInReason::Action, ..at };
@@ -374,10 +380,10 @@ impl<'a> Run<'a> {
         }
         if !self.switch.ports.sends(port) {
             self.why = if self.switch.ports.get(port).is_some() { Why::PortDown } else { Why::NoPort };
-            self.switch.ports.not_sent(port);
+            self.switch.ports.not_sent(WORKER, port);
             return;
         }
-        self.switch.ports.sent(port, packet.bytes.len());
+        self.switch.ports.sent(WORKER, port, packet.bytes.len());
         let Packet { queue, tunnel, bytes, .. } = packet.clone();
         self.outcomes.push(Outcome::Sent { port, queue, tunnel, bytes });
     }

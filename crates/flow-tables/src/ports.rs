@@ -5,6 +5,7 @@ use weir_openflow::error::PortModFailed;
 use weir_openflow::group::Counted;
 use weir_openflow::port::{Duration, Port, PortMod, PortReason, PortStats, PortStatus, config, number, state};
 
+use crate::counts::{Count, PerWorker, Worker};
 use crate::fast::program::Others;
 use crate::pipeline::Why;
 
@@ -20,27 +21,42 @@ const TX_DROPPED: usize = 5;
 struct Entry {
     port: Port,
     added: u64,
-    counters: [u64; 12],
+    counters: PerWorker<Counters>,
 }
+
+/// What a worker has counted of a port, by the places above.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+struct Counters([Count; 6]);
 
 impl Entry {
     #[inline]
-    fn add<const N: usize>(&mut self, counts: [(usize, u64); N]) {
+    fn add<const N: usize>(&self, worker: Worker, counts: [(usize, u64); N]) {
+        let Some(Counters(counters)) = self.counters.of(worker) else { return };
         for (which, count) in counts {
-            if let Some(counter) = self.counters.get_mut(which) {
-                *counter = counter.wrapping_add(count);
+            if let Some(counter) = counters.get(which) {
+                counter.add(count);
             }
         }
     }
 
+    /// What all workers have counted.
+    fn counted(&self) -> [u64; 12] {
+        let mut sums = [0_u64; 12];
+        for Counters(counters) in self.counters.iter() {
+            sums.iter_mut().zip(counters).for_each(|(sum, count)| *sum = sum.wrapping_add(count.get()));
+        }
+        sums
+    }
+
     /// Counts a packet of so many bytes that is to be sent; why it is not, if it is not.
     #[inline]
-    fn send(&mut self, bytes: usize) -> Result<(), Why> {
+    fn send(&self, worker: Worker, bytes: usize) -> Result<(), Why> {
         if may_send(&self.port) {
-            self.add([(TX_PACKETS, 1), (TX_BYTES, bytes as u64)]);
+            self.add(worker, [(TX_PACKETS, 1), (TX_BYTES, bytes as u64)]);
             return Ok(());
         }
-        self.add([(TX_DROPPED, 1)]);
+        self.add(worker, [(TX_DROPPED, 1)]);
         Err(Why::PortDown)
     }
 }
@@ -54,12 +70,20 @@ pub struct Ports {
     largest: u32,
     /// Some port takes nothing in.
     bars: bool,
+    /// How many workers there are.
+    workers: usize,
 }
 
 impl Ports {
     /// No ports yet; numbers go from 1 to `largest`.
     pub fn new(largest: u32) -> Ports {
-        Ports { entries: Vec::new(), largest: largest.min(number::MAX), bars: false }
+        Ports { entries: Vec::new(), largest: largest.min(number::MAX), bars: false, workers: 1 }
+    }
+
+    /// Counters for one worker more.
+    pub(crate) fn add_worker(&mut self) {
+        self.workers += 1;
+        self.entries.iter_mut().for_each(|entry| entry.counters.add_worker(Counters::default()));
     }
 
     /// Whether a port may have this number, now or later.
@@ -119,7 +143,8 @@ impl Ports {
         if before.is_some_and(|before| before.port == port) {
             return None;
         }
-        let (added, counters) = before.map_or((now, [0; 12]), |before| (before.added, before.counters));
+        let fresh = || PerWorker::new(self.workers, &Counters::default());
+        let (added, counters) = before.map_or_else(|| (now, fresh()), |before| (before.added, before.counters.clone()));
         let entry = Entry { port: port.clone(), added, counters };
         match at {
             Ok(at) => self.entries.splice(at..=at, [entry]).for_each(drop),
@@ -191,59 +216,60 @@ impl Ports {
     }
 
     #[inline]
-    fn add<const N: usize>(&mut self, port: u32, counts: [(usize, u64); N]) {
-        if let Some(entry) = self.entry_mut(port) {
-            entry.add(counts);
+    fn add<const N: usize>(&self, worker: Worker, port: u32, counts: [(usize, u64); N]) {
+        if let Some(entry) = self.entry(port) {
+            entry.add(worker, counts);
         }
     }
 
     #[inline]
-    pub(crate) fn received(&mut self, port: u32, bytes: usize, taken: bool) {
-        self.add(port, [(RX_PACKETS, 1), (RX_BYTES, bytes as u64), (RX_DROPPED, u64::from(!taken))]);
+    pub(crate) fn received(&self, worker: Worker, port: u32, bytes: usize, taken: bool) {
+        self.add(worker, port, [(RX_PACKETS, 1), (RX_BYTES, bytes as u64), (RX_DROPPED, u64::from(!taken))]);
     }
 
     #[inline]
-    pub(crate) fn received_all(&mut self, port: u32, packets: Counted) {
-        self.add(port, [(RX_PACKETS, packets.packets), (RX_BYTES, packets.bytes)]);
+    pub(crate) fn received_all(&self, worker: Worker, port: u32, packets: Counted) {
+        self.add(worker, port, [(RX_PACKETS, packets.packets), (RX_BYTES, packets.bytes)]);
     }
 
     #[inline]
-    pub(crate) fn sent(&mut self, port: u32, bytes: usize) {
-        self.sent_all(port, Counted::one(bytes));
+    pub(crate) fn sent(&self, worker: Worker, port: u32, bytes: usize) {
+        self.sent_all(worker, port, Counted::one(bytes));
     }
 
     #[inline]
-    pub(crate) fn sent_all(&mut self, port: u32, packets: Counted) {
-        self.add(port, [(TX_PACKETS, packets.packets), (TX_BYTES, packets.bytes)]);
+    pub(crate) fn sent_all(&self, worker: Worker, port: u32, packets: Counted) {
+        self.add(worker, port, [(TX_PACKETS, packets.packets), (TX_BYTES, packets.bytes)]);
     }
 
-    pub(crate) fn not_sent(&mut self, port: u32) {
-        self.add(port, [(TX_DROPPED, 1)]);
+    pub(crate) fn not_sent(&self, worker: Worker, port: u32) {
+        self.add(worker, port, [(TX_DROPPED, 1)]);
     }
 
     /// Sends so many bytes by a port, and counts them; why that does not go, if it does not.
     #[inline]
-    pub(crate) fn send(&mut self, port: u32, bytes: usize) -> Result<(), Why> {
-        self.entry_mut(port).ok_or(Why::NoPort)?.send(bytes)
+    pub(crate) fn send(&self, worker: Worker, port: u32, bytes: usize) -> Result<(), Why> {
+        self.entry(port).ok_or(Why::NoPort)?.send(worker, bytes)
     }
 
     /// The same by all ports but the one that the packet came in by, and but those that are blocked if it is flooded; tells which ports send it.
     #[inline]
     pub(crate) fn send_by_others(
-        &mut self,
+        &self,
+        worker: Worker,
         others: Others,
         in_port: u32,
         bytes: usize,
         mut sends: impl FnMut(u32),
     ) -> Result<(), Why> {
         let mut became = Ok(());
-        for entry in &mut self.entries {
+        for entry in &self.entries {
             let port = entry.port.number;
             let is_left_out = others == Others::Flood && entry.port.state & state::BLOCKED != 0;
             if port > number::MAX || port == in_port || is_left_out {
                 continue;
             }
-            match entry.send(bytes) {
+            match entry.send(worker, bytes) {
                 Ok(()) => sends(port),
                 why => became = why,
             }
@@ -259,7 +285,7 @@ impl Ports {
         let asked = self.entries.iter().filter(|entry| port == number::ANY || entry.port.number == port);
         let stats = asked.map(|entry| PortStats {
             port: entry.port.number,
-            counters: entry.counters,
+            counters: entry.counted(),
             duration: Duration::from_nanoseconds(now.saturating_sub(entry.added)),
         });
         Some(stats.collect())

@@ -19,6 +19,7 @@ use weir_openflow::{Error, Instruction, Match, Reply, Request};
 
 use crate::check::Checker;
 use crate::compiled::{CodeState, Made, Recipe, Role, SampleFrame};
+use crate::counts::Worker;
 use crate::features;
 use crate::flow::Flow;
 use crate::groups::Groups;
@@ -81,6 +82,8 @@ pub struct Switch {
     config: Config,
     /// What was said of tables (section 7.3.3), which has no effect in version 1.3.
     table_configs: Vec<(u8, u32)>,
+    /// How many workers there are.
+    workers: usize,
 }
 
 impl Switch {
@@ -93,6 +96,7 @@ impl Switch {
             ports: Ports::new(identity.largest_port),
             config: Config { flags: 0, miss_send_len: 128 },
             table_configs: Vec::new(),
+            workers: 1,
             identity,
         }
     }
@@ -159,6 +163,18 @@ impl Switch {
     #[inline]
     pub(crate) fn is_compiled(&self) -> bool {
         self.tables.code().is_in_use() && !self.drops_fragments()
+    }
+
+    /// One worker more that takes packets by the [fast path](crate::fast), at the same time as the others; there is one from the beginning, the default. The
+    /// definition counts as that one, whose packets do not go on meanwhile.
+    pub fn add_worker(&mut self) -> Worker {
+        let Switch { tables, groups, ports, workers, .. } = self;
+        tables.add_worker();
+        groups.add_worker();
+        ports.add_worker();
+        let worker = Worker(*workers);
+        *workers += 1;
+        worker
     }
 
     /// What it tells controllers first.
@@ -308,7 +324,7 @@ impl Switch {
             Request::Flow(query) => {
                 self.check_table(query.table)?;
                 let found = self.tables.find(query).into_iter();
-                Reply::Flow(found.filter_map(|id| self.tables.flow(id).map(|flow| flow.stats(id.0, now))).collect())
+                Reply::Flow(found.filter_map(|id| self.tables.flow_stats(id, now)).collect())
             }
             Request::Aggregate(query) => {
                 self.check_table(query.table)?;

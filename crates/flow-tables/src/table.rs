@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use weir_mem::prefetch::prefetch_slice;
+use weir_openflow::group::Counted;
 
+use crate::counts::{TableCounts, Used, Worker};
 use crate::fields::{Fields, Key};
 use crate::flow::Flow;
 use crate::index::{BATCH, Index, NO_SLOT, Search, Slot};
@@ -38,10 +40,7 @@ pub struct FlowTable {
     index: Index,
     /// What has to be known of packets for its flows, and perhaps for some that are gone.
     needs: Needs,
-    /// Packets that were looked up.
-    pub lookups: u64,
-    /// Packets that met a flow.
-    pub matched: u64,
+    counts: TableCounts,
 }
 
 impl FlowTable {
@@ -80,18 +79,39 @@ impl FlowTable {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
-    /// A packet meets the flow of a slot.
-    #[inline]
-    pub(crate) fn meet(&mut self, slot: Slot) -> Option<&mut Flow> {
-        self.meet_all(slot, 1)
+    /// Counters for one worker more.
+    pub(crate) fn add_worker(&mut self) {
+        self.counts.add_worker();
     }
 
-    /// So many packets do.
+    /// Packets meet the flow of a slot.
     #[inline]
-    pub(crate) fn meet_all(&mut self, slot: Slot, packets: u64) -> Option<&mut Flow> {
-        self.lookups += packets;
-        self.matched += packets;
-        self.in_slot_mut(slot)
+    pub(crate) fn meet(&self, worker: Worker, slot: Slot, packets: Counted, now: u64) {
+        self.counts.meet(worker, slot, packets, now);
+    }
+
+    /// A packet meets no flow.
+    #[inline]
+    pub(crate) fn miss(&self, worker: Worker) {
+        self.counts.look_up(worker, 1);
+    }
+
+    /// Packets that were looked up, and those of them that met a flow.
+    pub fn passed(&self) -> (u64, u64) {
+        self.counts.passed()
+    }
+
+    /// What the flow of a place has done.
+    pub fn used(&self, place: Place) -> Option<Used> {
+        let slot = *self.order.get(&place)?;
+        Some(self.counts.used(slot, self.in_slot(slot)?.added))
+    }
+
+    /// What the flow of a place has counted is forgotten.
+    pub(crate) fn reset_counts(&mut self, place: Place) {
+        if let Some(slot) = self.order.get(&place) {
+            self.counts.reset(*slot);
+        }
     }
 
     /// All flows, in the order in which they are tried.
@@ -145,9 +165,12 @@ impl FlowTable {
     /// The flows that packets are the first to meet among prefixes or rules, or [`NO_SLOT`]: all are found at the same time, and their memory is
     /// asked for.
     #[inline]
-    pub(crate) fn approach<'f>(&self, packets: impl Iterator<Item = &'f Fields>) -> [Slot; BATCH] {
+    pub(crate) fn approach<'f>(&self, worker: Worker, packets: impl Iterator<Item = &'f Fields>) -> [Slot; BATCH] {
         let slots = self.index.approach(packets.map(|fields| &fields.0));
-        slots.iter().filter(|slot| **slot != NO_SLOT).for_each(|slot| prefetch_slice(&self.slots, *slot as usize));
+        for slot in slots.iter().filter(|slot| **slot != NO_SLOT) {
+            prefetch_slice(&self.slots, *slot as usize);
+            self.counts.prefetch(worker, *slot);
+        }
         slots
     }
 
@@ -160,7 +183,7 @@ impl FlowTable {
     /// Finds the flows of packets as those of batches are found, one batch after the other; how many meet one.
     pub fn find_all(&self, packets: &[Fields]) -> usize {
         let batch = |packets: &[Fields]| {
-            let (found, is_first) = (self.approach(packets.iter()), self.is_first_found());
+            let (found, is_first) = (self.approach(Worker::default(), packets.iter()), self.is_first_found());
             let known = found.into_iter().map(|slot| (is_first && slot != NO_SLOT).then_some(slot));
             packets.iter().zip(known).filter(|(packet, known)| self.find(packet, *known).is_some()).count()
         };
@@ -171,11 +194,6 @@ impl FlowTable {
     pub fn samples(&self, most: usize) -> Vec<Fields> {
         let step = self.slots.len().div_ceil(most.max(1)).max(1);
         self.slots.iter().step_by(step).flatten().map(|flow| flow.key.sample()).collect()
-    }
-
-    /// The same, to count the packet.
-    pub(crate) fn lookup_mut(&mut self, fields: &Fields) -> Option<&mut Flow> {
-        self.in_slot_mut(self.index.find(&fields.0)?)
     }
 
     /// The same by definition, one flow after the other: what [`FlowTable::lookup`] is held against.
@@ -201,6 +219,7 @@ impl FlowTable {
         self.needs = self.needs.and(flow.needs());
         self.strict.insert((flow.priority, flow.key.clone()), place);
         self.index.insert(&flow.key, place, slot);
+        self.counts.begin(slot);
         self.order.insert(place, slot);
         if let Some(empty) = self.slots.get_mut(slot as usize) {
             *empty = Some(flow);

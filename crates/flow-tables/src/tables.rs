@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use weir_openflow::Error;
 use weir_openflow::error::FlowModFailed;
-use weir_openflow::flow::{ALL_TABLES, FlowCommand, FlowMod, FlowQuery, FlowRemoved, RemovedReason, flags};
+use weir_openflow::flow::{ALL_TABLES, FlowCommand, FlowMod, FlowQuery, FlowRemoved, FlowStats, RemovedReason, flags};
 use weir_openflow::group::Counted;
 use weir_openflow::multipart::Aggregate;
 use weir_openflow::table::TableStats;
 
 use crate::compiled::{Compiled, Found, Made, SampleFrame, Target};
+use crate::counts::{Used, Worker};
 use crate::depth::{Depth, Depths};
 use crate::fast::program::Programs;
 use crate::fields::Key;
@@ -85,6 +86,22 @@ impl Tables {
         self.get(table)?.get(place)
     }
 
+    /// What a flow has done.
+    pub fn used(&self, (table, place): FlowId) -> Option<Used> {
+        self.get(table)?.used(place)
+    }
+
+    /// What controllers are told of a flow.
+    pub fn flow_stats(&self, id: FlowId, now: u64) -> Option<FlowStats> {
+        Some(self.flow(id)?.stats(id.0, self.used(id)?, now))
+    }
+
+    /// Counters for one worker more.
+    pub(crate) fn add_worker(&mut self) {
+        self.tables.iter_mut().for_each(FlowTable::add_worker);
+        self.compiled.add_worker();
+    }
+
     /// How far the fast path looks into frames for any flow.
     #[inline]
     pub(crate) fn depth(&self) -> Depth {
@@ -125,23 +142,18 @@ impl Tables {
 
     /// Counts packets that code decided about at the flows that they met.
     #[inline]
-    pub(crate) fn meet_found(&mut self, found: Found, packets: Counted, now: u64) {
-        let Tables { tables, compiled, .. } = self;
-        compiled.count(packets.packets);
-        let met = compiled.target(found).map_or(&[][..], Target::met);
+    pub(crate) fn meet_found(&self, worker: Worker, found: Found, packets: Counted, now: u64) {
+        self.compiled.count(worker, packets.packets);
+        let met = self.compiled.target(found).map_or(&[][..], Target::met);
         for (table, slot) in met {
-            if let Some(flow) =
-                tables.get_mut(usize::from(*table)).and_then(|table| table.meet_all(*slot, packets.packets))
-            {
-                flow.count_all(packets, now);
-            }
+            self.meet(worker, (*table, *slot), packets, now);
         }
     }
 
     /// Counts a packet that code decided about.
     #[inline]
-    pub(crate) fn count_by_code(&mut self) {
-        self.compiled.count(1);
+    pub(crate) fn count_by_code(&self, worker: Worker) {
+        self.compiled.count(worker, 1);
     }
 
     /// Notes what has changed about a table: whether it is one of those in which many packets can be looked up at the same time, and the code.
@@ -154,16 +166,18 @@ impl Tables {
         }
     }
 
-    /// A packet meets the flow of a slot.
+    /// Packets meet the flow of a slot.
     #[inline]
-    pub(crate) fn meet(&mut self, table: u8, slot: Slot) -> Option<&mut Flow> {
-        self.get_mut(table)?.meet(slot)
+    pub(crate) fn meet(&self, worker: Worker, (table, slot): (u8, Slot), packets: Counted, now: u64) {
+        if let Some(table) = self.get(table) {
+            table.meet(worker, slot, packets, now);
+        }
     }
 
     /// A packet meets no flow of a table.
-    pub(crate) fn miss(&mut self, table: u8) {
-        if let Some(table) = self.get_mut(table) {
-            table.lookups += 1;
+    pub(crate) fn miss(&self, worker: Worker, table: u8) {
+        if let Some(table) = self.get(table) {
+            table.miss(worker);
         }
     }
 
@@ -224,14 +238,14 @@ impl Tables {
             Some(place) => {
                 // The new flow stands where the old one stood, and goes on counting unless told not to; no news are sent.
                 if let Some(old) = table.get_mut(place) {
-                    if change.flags & flags::RESET_COUNTS == 0 {
-                        flow.counted = old.counted;
-                    }
                     flow.scheduled = old.scheduled;
                     depths.take(old.depth());
                     *old = flow;
                     let needs = old.needs();
                     table.note_needs(needs);
+                }
+                if change.flags & flags::RESET_COUNTS != 0 {
+                    table.reset_counts(place);
                 }
                 place
             }
@@ -259,11 +273,11 @@ impl Tables {
             depths.take(flow.depth());
             flow.set_instructions(&change.instructions, programs);
             depths.add(flow.depth());
-            if change.flags & flags::RESET_COUNTS != 0 {
-                flow.counted = Counted::default();
-            }
             let needs = flow.needs();
             table.note_needs(needs);
+            if change.flags & flags::RESET_COUNTS != 0 {
+                table.reset_counts(place);
+            }
         }
         changed.into_iter().for_each(|table| self.note_change(table));
     }
@@ -288,12 +302,13 @@ impl Tables {
     fn remove(&mut self, ends: &[FlowId], reason: RemovedReason, now: u64) -> Vec<FlowRemoved> {
         let mut news = Vec::new();
         for (table, place) in ends {
+            let Some(used) = self.used((*table, *place)) else { continue };
             let Some(flow) = self.get_mut(*table).and_then(|table| table.remove(*place)) else { continue };
             self.depths.take(flow.depth());
             if let Some(at) = flow.scheduled {
                 self.schedule.remove(&(at, (*table, *place)));
             }
-            news.extend(flow.removed(*table, reason, now));
+            news.extend(flow.removed(*table, used, reason, now));
         }
         ends.iter()
             .map(|(table, _)| *table)
@@ -316,9 +331,15 @@ impl Tables {
         self.remove(&ends, reason, now)
     }
 
+    /// When a flow ends, unless another packet comes, and why.
+    fn end_of(&self, id: FlowId) -> Option<(u64, RemovedReason)> {
+        self.flow(id)?.end(self.used(id)?.last_used)
+    }
+
     fn reschedule(&mut self, id: FlowId) {
+        let after = self.end_of(id).map(|(at, _)| at);
         let Some(flow) = self.get_mut(id.0).and_then(|table| table.get_mut(id.1)) else { return };
-        let (before, after) = (flow.scheduled, flow.end().map(|(at, _)| at));
+        let before = flow.scheduled;
         flow.scheduled = after;
         if let Some(at) = before {
             self.schedule.remove(&(at, id));
@@ -333,7 +354,7 @@ impl Tables {
         let mut news = Vec::new();
         for _ in 0..most {
             let Some((at, id)) = self.schedule.first().copied().filter(|(at, _)| *at <= now) else { break };
-            match self.flow(id).and_then(Flow::end) {
+            match self.end_of(id) {
                 Some((end, reason)) if end <= now => news.extend(self.remove(&[id], reason, now)),
                 Some(_) => self.reschedule(id),
                 None => {
@@ -364,21 +385,18 @@ impl Tables {
     /// What a query asks for, added up.
     pub fn aggregate(&self, query: &FlowQuery) -> Aggregate {
         let mut sum = Aggregate::default();
-        for flow in self.find(query).into_iter().filter_map(|id| self.flow(id)) {
+        for used in self.find(query).into_iter().filter_map(|id| self.used(id)) {
             sum.flows += 1;
-            sum.counted.packets = sum.counted.packets.wrapping_add(flow.counted.packets);
-            sum.counted.bytes = sum.counted.bytes.wrapping_add(flow.counted.bytes);
+            sum.counted.add_all(used.counted);
         }
         sum
     }
 
     /// What went through the tables.
     pub fn stats(&self) -> Vec<TableStats> {
-        let stats = self.iter().map(|(number, table)| TableStats {
-            table: number,
-            active: u32::try_from(table.len()).unwrap_or(u32::MAX),
-            lookups: table.lookups,
-            matched: table.matched,
+        let stats = self.iter().map(|(number, table)| {
+            let (lookups, matched) = table.passed();
+            TableStats { table: number, active: u32::try_from(table.len()).unwrap_or(u32::MAX), lookups, matched }
         });
         stats.collect()
     }

@@ -11,7 +11,7 @@ use pipelines::simple::{flows, frame, pipelines as several};
 use pipelines::{Became, Buffer, PORTS, by_definition, counted, out, set};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Packet, Role, Switch, Why};
+use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Packet, Role, Switch, Why, Worker};
 use weir_openflow::flow::{FlowCommand, FlowMod};
 use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::message::Config;
@@ -29,7 +29,7 @@ fn compile(switch: &mut Switch) {
 
 /// Takes a frame by the fast path, where that goes.
 fn forward(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> Option<Became> {
-    let (mut known, mut copies) = (Frames::new(1), Vec::new());
+    let (mut known, mut copies) = (Frames::new(1, Worker::default()), Vec::new());
     let mut frame = Buffer::of(bytes);
     switch.begin(&mut known);
     switch.look(&mut frame, port, &mut known);
@@ -51,7 +51,7 @@ fn forward(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> Option<Bec
 fn led_and_by_definition(flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Result<u64, TestCaseError> {
     let [mut leading, mut definition] = [0, 1].map(|_| pipelines::switch(flows));
     pipelines::compile(&mut leading);
-    let (mut known, mut led) = (Frames::new(1), 0);
+    let (mut known, mut led) = (Frames::new(1, Worker::default()), 0);
     for (batch, now) in packets.chunks(8).zip((0..).step_by(1_000_000)) {
         leading.begin(&mut known);
         if !known.is_led() {

@@ -338,8 +338,8 @@ fn groups_give_each_bucket_a_packet_of_its_own() {
         outcomes.iter().map(|one| if let Outcome::Sent { bytes, .. } = one { bytes[5] } else { panic!() }).collect();
     assert_eq!(dst, [9, 1, 1, 1]);
     let group = switch.groups.get(2).unwrap();
-    assert_eq!(group.bucket_counts.iter().map(|count| count.packets).collect::<Vec<_>>(), [1, 1, 1]);
-    assert_eq!((group.counted.packets, switch.groups.get(1).unwrap().counted.bytes), (1, 50));
+    assert_eq!(group.bucket_counts().iter().map(|count| count.packets).collect::<Vec<_>>(), [1, 1, 1]);
+    assert_eq!((group.counted().packets, switch.groups.get(1).unwrap().counted().bytes), (1, 50));
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl Stage for Control {
                     let held = Held::fresh(packet, 0, now);
                     out.emit_indexed(held, way, Exit::Sent);
                 }
-                None => core.missed = core.missed.saturating_add(1),
+                None => _ = self.shared.missed.fetch_add(1, Ordering::Relaxed),
             }
         }
         let next = core.stations.age(now).min(core.agent.next_tick().unwrap_or(u64::MAX));

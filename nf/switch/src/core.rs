@@ -1,15 +1,17 @@
-//! The switch with its agent, and the lock that worker and control side share.
+//! The switch with its agent, and the lock that workers and control side share.
 //!
-//! The pipeline is the interpreter of `weir-flow-tables`, which a packet changes as much as a controller does: counters, meters, times of last use.
-//! So one of them has it at a time, in the order in which they asked. The worker takes the lock once for a batch; the control side for a piece of what
-//! controllers sent. Nothing waits for a connection under the lock: whoever drives the switch, or ceases to, stops no packet.
+//! The fast path reads the switch, and counts what it does in counters that each worker has for itself: all workers have the switch at the same time, a batch at
+//! a time. Who changes it has it alone: the control side for a piece of what controllers sent, and a worker for a packet that the interpreter takes, as that may
+//! tell controllers, and learn. They get it in the order in which they asked. Nothing waits for a connection under the lock: whoever drives the switch, or
+//! ceases to, stops no packet.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use weir_flow_tables::agent::{Beside, ConnectionId, FailMode, Taken};
-use weir_flow_tables::{Agent, Outcome, Packet, Why};
+use weir_flow_tables::{Agent, Outcome, Packet, Why, Worker};
 use weir_openflow::port::{Port, state};
 use weir_stage::host::Wake;
 use weir_stage::{Channel, Credentials, PortInfo};
@@ -32,8 +34,6 @@ pub(crate) struct Core {
     pub(crate) credentials: Option<Arc<Credentials>>,
     /// Channels without a connection, and why.
     pub(crate) states: BTreeMap<Channel, String>,
-    /// Copies that were not made: there was no buffer, or none that long.
-    pub(crate) missed: u64,
 }
 
 /// What a configuration says that may change while a switch runs.
@@ -76,7 +76,6 @@ impl Core {
             has_targets: false,
             credentials: None,
             states: BTreeMap::new(),
-            missed: 0,
         }
     }
 
@@ -174,11 +173,18 @@ fn described(port: &PortInfo, number: u32) -> Port {
     }
 }
 
-/// What worker, control side and services share.
+/// How exact the clock is that services have, nanoseconds.
+const CLOCK_STEP: u64 = 100_000;
+
+/// What workers, control side and services share.
 pub(crate) struct Shared {
     /// Held by who has the switch next: one lock could be taken again and again by who has just let it go.
     next: Mutex<()>,
-    core: Mutex<Core>,
+    core: ShardedLock<Core>,
+    /// The numbers under which workers count: whoever has one holds it.
+    workers: Mutex<Vec<Arc<Worker>>>,
+    /// Copies that were not made: there was no buffer, or none that long.
+    pub(crate) missed: AtomicU64,
     /// The engine's time, as a stage saw it last, nanoseconds.
     clock: AtomicU64,
     /// Something may wait to be sent to controllers.
@@ -191,17 +197,47 @@ impl Shared {
     pub(crate) fn new(core: Core, now: u64) -> Shared {
         Shared {
             next: Mutex::new(()),
-            core: Mutex::new(core),
+            core: ShardedLock::new(core),
+            workers: Mutex::new(vec![Arc::default()]),
+            missed: AtomicU64::new(0),
             clock: AtomicU64::new(now),
             has_news: AtomicBool::new(false),
             wakes: Mutex::default(),
         }
     }
 
-    /// Takes the switch, after whoever waited before. A panic elsewhere does not make it unusable: what it changed is whole, or is a counter.
-    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+    /// Takes the switch alone, after whoever waited before. A panic elsewhere does not make it unusable: what it changed is whole, or is a counter.
+    pub(crate) fn core(&self) -> ShardedLockWriteGuard<'_, Core> {
         let _next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the switch together with others that only read it, after whoever waits to have it alone.
+    #[inline]
+    pub(crate) fn read(&self) -> ShardedLockReadGuard<'_, Core> {
+        match self.core.try_read() {
+            Ok(core) => core,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => self.read_next(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_next(&self) -> ShardedLockReadGuard<'_, Core> {
+        let _next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        self.core.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of one more worker: one that another has left, if there is any.
+    pub(crate) fn add_worker(&self) -> Arc<Worker> {
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left) = workers.iter().find(|worker| Arc::strong_count(worker) == 1) {
+            return Arc::clone(left);
+        }
+        let fresh = Arc::new(self.core().agent.switch.add_worker());
+        workers.push(Arc::clone(&fresh));
+        fresh
     }
 
     /// Makes the code that the switch wants, if it wants some. Packets go on meanwhile: the switch is taken only to ask, and to hand the code in, so that it changes
@@ -219,9 +255,11 @@ impl Shared {
         self.clock.load(Ordering::Relaxed)
     }
 
-    /// Takes the engine's time in.
+    /// Takes the engine's time in, where it is older by more than [`CLOCK_STEP`]: not every batch of each worker writes the line.
     pub(crate) fn set_now(&self, now: u64) {
-        self.clock.fetch_max(now, Ordering::Relaxed);
+        if now >= self.now().saturating_add(CLOCK_STEP) {
+            self.clock.fetch_max(now, Ordering::Relaxed);
+        }
     }
 
     /// Wakes the services of all channels, if there are news.

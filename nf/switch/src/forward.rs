@@ -1,10 +1,10 @@
-//! Stage `NAME.tables`, on the worker: packets go through the flow tables, one after the other.
+//! Stage `NAME.tables`, on each worker: packets go through the flow tables, one after the other.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_flow_tables::agent::Beside;
-use weir_flow_tables::{Copies, Forwarded, Frame, Frames, Packet, Why};
+use weir_flow_tables::{Copies, Forwarded, Frame, Frames, Packet, Why, Worker};
 use weir_packet::{BATCH, Batch, HEADROOM, Held, LaneId, Lanes, REACH, Slot, Slots};
 use weir_stage::{Declaration, Out, PortInfo, Stage};
 
@@ -85,6 +85,8 @@ pub(crate) struct Forward {
     ports: Ports,
     /// What is known of the packets of a batch.
     frames: Frames,
+    /// Under which it counts: nobody else does, as long as this holds it.
+    _worker: Arc<Worker>,
 }
 
 /// The ports of the switch, as packets come in and go out by them.
@@ -153,7 +155,7 @@ struct Copying<'c, 'o> {
     /// How many ports there are.
     ports: usize,
     /// Copies that were not made.
-    missed: &'c mut u64,
+    missed: &'c AtomicU64,
 }
 
 impl Copies for Copying<'_, '_> {
@@ -162,37 +164,34 @@ impl Copies for Copying<'_, '_> {
         let copied = way_of(port, self.ports).and_then(|way| Some((way, copy_of(bytes, self.out)?)));
         match copied {
             Some((way, copy)) => self.out.emit_indexed(Held::like(copy, self.lanes, self.slot), way, Exit::Copied),
-            None => *self.missed = self.missed.saturating_add(1),
+            None => _ = self.missed.fetch_add(1, Ordering::Relaxed),
         }
     }
 }
 
 impl Forward {
     pub(crate) fn new(shared: Arc<Shared>, ports: &[PortInfo]) -> Forward {
-        Forward { shared, ports: Ports::new(ports), frames: Frames::new(BATCH) }
+        let worker = shared.add_worker();
+        Forward { shared, ports: Ports::new(ports), frames: Frames::new(BATCH, *worker), _worker: worker }
     }
 
     /// Takes a batch through the tables, packet by packet.
     #[inline(never)]
     fn take(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let Forward { shared, ports, frames } = self;
-        let mut core = shared.core();
+        let Forward { shared, ports, frames, .. } = self;
+        let core = shared.read();
         let mut left = batch.live();
         // Without a controller it may be a bridge, which looks into no table.
         if !core.agent.is_standalone() {
             core.agent.switch.begin(frames);
             left = match frames.is_led() {
-                true => ports.lead(&mut core, batch, frames, out),
-                false => ports.forward_all(&mut core, batch, frames, out),
+                true => ports.lead(shared, &core, batch, frames, out),
+                false => ports.forward_all(shared, &core, batch, frames, out),
             };
         }
-        let mut told = false;
-        for slot in Slots(left) {
-            told |= ports.interpret(&mut core, batch, slot, out);
-        }
         drop(core);
-        if told {
-            shared.has_news.store(true, Ordering::Release);
+        if left != 0 {
+            ports.interpret_all(shared, batch, left, out);
         }
     }
 }
@@ -217,7 +216,7 @@ impl Ports {
 
     /// Takes a batch by code, packet by packet; answers which ones are left for the interpreter.
     #[inline]
-    fn lead(&self, core: &mut Core, batch: &mut Batch, frames: &mut Frames, out: &mut Out<'_>) -> u64 {
+    fn lead(&self, shared: &Shared, core: &Core, batch: &mut Batch, frames: &mut Frames, out: &mut Out<'_>) -> u64 {
         let (now, mut left) = (out.now(), 0);
         let (mut last, mut way) = (0, None);
         batch.each(|slot, packet, lanes| {
@@ -232,7 +231,9 @@ impl Ports {
                     }
                     answer_way(way, slot, out);
                 }
-                None if !self.forward(core, (slot, packet, lanes), (0, &mut *frames), out) => left |= slot.bit(),
+                None if !self.forward((shared, core), (slot, packet, lanes), (0, &mut *frames), out) => {
+                    left |= slot.bit()
+                }
                 None => {}
             }
         });
@@ -242,13 +243,20 @@ impl Ports {
 
     /// Looks into all packets of a batch, and takes those by the fast path for which that goes; answers which ones are left for the interpreter.
     #[inline]
-    fn forward_all(&self, core: &mut Core, batch: &mut Batch, frames: &mut Frames, out: &mut Out<'_>) -> u64 {
+    fn forward_all(
+        &self,
+        shared: &Shared,
+        core: &Core,
+        batch: &mut Batch,
+        frames: &mut Frames,
+        out: &mut Out<'_>,
+    ) -> u64 {
         let switch = &core.agent.switch;
         batch.each(|slot, packet, lanes| switch.look(&mut InPlace(packet), self.number(lanes, slot), frames));
         switch.approach(frames);
         let (mut nth, mut left) = (0, 0);
         batch.each(|slot, packet, lanes| {
-            if !self.forward(core, (slot, packet, lanes), (nth, &mut *frames), out) {
+            if !self.forward((shared, core), (slot, packet, lanes), (nth, &mut *frames), out) {
                 left |= slot.bit();
             }
             nth += 1;
@@ -260,7 +268,7 @@ impl Ports {
     #[inline]
     fn forward(
         &self,
-        core: &mut Core,
+        (shared, core): (&Shared, &Core),
         (slot, packet, lanes): (Slot, &mut weir_packet::Packet, &Lanes),
         (nth, frames): (usize, &mut Frames),
         out: &mut Out<'_>,
@@ -268,9 +276,9 @@ impl Ports {
         if packet.len() < 14 {
             return false;
         }
-        let (now, Core { agent, missed, .. }) = (out.now(), core);
-        let mut copies = Copying { out: &mut *out, lanes, slot, ports: self.count, missed };
-        match agent.switch.forward(nth, &mut InPlace(packet), frames, &mut copies, now) {
+        let now = out.now();
+        let mut copies = Copying { out: &mut *out, lanes, slot, ports: self.count, missed: &shared.missed };
+        match core.agent.switch.forward(nth, &mut InPlace(packet), frames, &mut copies, now) {
             Some(Forwarded::Sent(port)) => answer_way(way_of(port, self.count), slot, out),
             Some(Forwarded::Dropped(why)) => out.answer(slot, dropped(why)),
             None => return false,
@@ -278,17 +286,36 @@ impl Ports {
         true
     }
 
-    /// Takes one packet by the interpreter. Whether a controller is told of it.
+    /// Takes packets by the interpreter, with the switch to itself.
     #[cold]
     #[inline(never)]
-    fn interpret(&self, core: &mut Core, batch: &mut Batch, slot: Slot, out: &mut Out<'_>) -> bool {
+    fn interpret_all(&self, shared: &Shared, batch: &mut Batch, left: u64, out: &mut Out<'_>) {
+        let (mut core, mut told) = (shared.core(), false);
+        for slot in Slots(left) {
+            told |= self.interpret((shared, &mut core), batch, slot, out);
+        }
+        drop(core);
+        if told {
+            shared.has_news.store(true, Ordering::Release);
+        }
+    }
+
+    /// Takes one packet by the interpreter. Whether a controller is told of it.
+    fn interpret(
+        &self,
+        (shared, core): (&Shared, &mut Core),
+        batch: &mut Batch,
+        slot: Slot,
+        out: &mut Out<'_>,
+    ) -> bool {
         let in_port = self.number(&batch.lanes, slot);
         let Some(packet) = batch.get(slot) else { return false };
         if packet.len() < 14 {
             out.answer(slot, Exit::Short);
             return false;
         }
-        let decided = core.decide(Packet::new(in_port, packet.bytes().to_vec()), out.now());
+        let packet = Packet::new(in_port, packet.bytes().to_vec());
+        let decided = core.decide(packet, out.now());
         // What a controller is told of need not go on; it has bytes of its own.
         let told = decided.beside == Beside::Told;
         let otherwise = match decided.beside {
@@ -302,8 +329,8 @@ impl Ports {
         match sends.next() {
             None => out.answer(slot, otherwise),
             Some((port, bytes)) => {
-                let missed = &mut core.missed;
-                let mut copies = Copying { out: &mut *out, lanes: &batch.lanes, slot, ports: self.count, missed };
+                let (lanes, missed) = (&batch.lanes, &shared.missed);
+                let mut copies = Copying { out: &mut *out, lanes, slot, ports: self.count, missed };
                 sends.for_each(|(port, bytes)| copies.send(*port, bytes));
                 let fits =
                     batch.get_mut(slot).is_some_and(|packet| packet.bytes() == bytes.as_slice() || packet.fill(bytes));

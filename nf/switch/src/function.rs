@@ -192,7 +192,7 @@ impl Instance for Running {
             (
                 "switch_copies_missed",
                 "Copies that were not made: there was no buffer, or none that long",
-                core.missed as f64,
+                self.shared.missed.load(Ordering::Relaxed) as f64,
             ),
         ]
     }

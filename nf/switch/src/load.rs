@@ -29,7 +29,7 @@ pub(crate) struct Wanted {
 ///
 /// Everything that is wrong with it beyond its schema.
 pub(crate) fn load(given: &Given<'_, SwitchConfig>, env: &Env<'_>) -> Result<Wanted, Vec<ConfigError>> {
-    let Given { element, config, placement } = given;
+    let Given { element, config, .. } = given;
     let (root, mut errors) = (element.path(), Errors::new());
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, port) in (1..).zip(&config.ports) {
@@ -38,11 +38,6 @@ pub(crate) fn load(given: &Given<'_, SwitchConfig>, env: &Env<'_>) -> Result<Wan
             let error = element.error(ErrorKind::Conflict, &root.field("ports"), problem);
             errors.push(error.remedy("leave one of them out"));
         }
-    }
-    if placement.workers.len() > 1 {
-        let problem = format!("names {} cores; a switch runs on one worker in this version", placement.workers.len());
-        let error = element.error(ErrorKind::Conflict, &root.field("workers"), problem);
-        errors.push(error.remedy("name one core, and declare further switches for further cores"));
     }
     // The schema has checked that there are such ports.
     let ports = config.ports.iter().filter_map(|name| env.port(name).cloned()).collect();

@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use weir_flow_tables::flow::Flow;
 use weir_flow_tables::table::{FlowTable, Place};
-use weir_flow_tables::{CodeState, Role, SampleFrame};
+use weir_flow_tables::{CodeState, Role, SampleFrame, Used};
 use weir_openflow::meter::{Band, BandKind};
 use weir_openflow::port::number;
 use weir_openflow::{group, meter};
@@ -181,7 +181,8 @@ impl ShowRows for Flows {
         let mut rows = Vec::new();
         while let Some(table) = core.agent.switch.tables.get(self.at.0) {
             for (place, flow) in table.after(self.at.1).take(PIECE - rows.len()) {
-                rows.push(row(self.at.0, flow, self.now));
+                let used = table.used(place).unwrap_or_default();
+                rows.push(row(self.at.0, flow, used, self.now));
                 self.at.1 = Some(place);
             }
             if rows.len() >= PIECE {
@@ -195,18 +196,18 @@ impl ShowRows for Flows {
     }
 }
 
-fn row(table: u8, flow: &Flow, now: u64) -> Value {
+fn row(table: u8, flow: &Flow, used: Used, now: u64) -> Value {
     json!({
         "table": table, "priority": flow.priority, "match": flow.matches.to_string(),
         "instructions": joined(&flow.instructions, " "),
-        "path": if flow.is_prepared() { "fast" } else { "interpreter" }, "packets": flow.counted.packets, "bytes": flow.counted.bytes,
-        "age_s": seconds(flow.added, now), "idle_s": seconds(flow.last_used, now),
+        "path": if flow.is_prepared() { "fast" } else { "interpreter" }, "packets": used.counted.packets, "bytes": used.counted.bytes,
+        "age_s": seconds(flow.added, now), "idle_s": seconds(used.last_used, now),
         "cookie": format!("{:#x}", flow.cookie), "idle_timeout_s": flow.idle_timeout, "hard_timeout_s": flow.hard_timeout,
     })
 }
 
 fn tables(core: &Core) -> Vec<(u32, Value)> {
-    let used = core.agent.switch.tables.iter().filter(|(_, table)| !table.is_empty() || table.lookups > 0);
+    let used = core.agent.switch.tables.iter().filter(|(_, table)| !table.is_empty() || table.passed().0 > 0);
     let switch = &core.agent.switch;
     let row = |(number, table): (u8, &FlowTable)| {
         let is_first = number == 0;
@@ -217,8 +218,9 @@ fn tables(core: &Core) -> Vec<(u32, Value)> {
             Some(frames) => code_ns(switch, &frames),
             None => lookup_ns(table),
         };
+        let (lookups, matched) = table.passed();
         let row = json!({
-            "table": number, "flows": table.len(), "search": table.search().to_string(), "code": code, "code_packets": by_code, "lookup_ns": lookup_ns, "lookup_packets": table.lookups, "matched_packets": table.matched,
+            "table": number, "flows": table.len(), "search": table.search().to_string(), "code": code, "code_packets": by_code, "lookup_ns": lookup_ns, "lookup_packets": lookups, "matched_packets": matched,
         });
         (number.into(), row)
     };

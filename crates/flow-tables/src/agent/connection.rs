@@ -200,9 +200,9 @@ impl Connection {
                     more = false;
                     break;
                 };
-                let Some(flow) = switch.tables.flow(id) else { continue };
+                let Some(stats) = switch.tables.flow_stats(id, now) else { continue };
                 // One flow is one part, of which only the body is wanted.
-                let item = Reply::Flow(vec![flow.stats(id.0, now)]).parts().pop().map(|part| part.body);
+                let item = Reply::Flow(vec![stats]).parts().pop().map(|part| part.body);
                 let item = item.unwrap_or_default();
                 if body.len() + item.len() > weir_openflow::multipart::MAX_BODY {
                     let part = Part { kind: kind::FLOW, more: true, body: std::mem::take(&mut body) };

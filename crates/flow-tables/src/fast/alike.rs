@@ -5,6 +5,7 @@ use weir_openflow::group::Counted;
 use super::program::End;
 use super::{Frame, Frames};
 use crate::compiled::{Found, Then};
+use crate::counts::Worker;
 use crate::switch::Switch;
 
 /// Packets of a batch that came in by one port, met the same flows, and leave by one port, which is up: not counted yet.
@@ -22,8 +23,8 @@ impl Switch {
     ///
     /// `None` if there is more to do: [`Switch::forward`] takes the frame then, as the first that was looked into.
     #[inline]
-    pub fn lead(&mut self, frame: &mut impl Frame, in_port: u32, frames: &mut Frames, now: u64) -> Option<u32> {
-        let Frames { parsed, alike, depth, .. } = frames;
+    pub fn lead(&self, frame: &mut impl Frame, in_port: u32, frames: &mut Frames, now: u64) -> Option<u32> {
+        let Frames { worker, parsed, alike, depth, .. } = frames;
         let parsed = parsed.first_mut()?;
         parsed.in_port = in_port;
         let Some(found) = self.find_by_code(frame, parsed) else {
@@ -43,22 +44,22 @@ impl Switch {
             return None;
         };
         let before = alike.replace(Alike { found, in_port, port, counted: Counted::one(bytes) });
-        self.count_alike(before, now);
+        self.count_alike(*worker, before, now);
         Some(port)
     }
 
     /// Counts all frames of a batch that were led, before anybody asks, and before anything changes.
     #[inline]
-    pub fn settle(&mut self, frames: &mut Frames, now: u64) {
-        self.count_alike(frames.alike.take(), now);
+    pub fn settle(&self, frames: &mut Frames, now: u64) {
+        self.count_alike(frames.worker, frames.alike.take(), now);
     }
 
     #[inline]
-    fn count_alike(&mut self, alike: Option<Alike>, now: u64) {
+    fn count_alike(&self, worker: Worker, alike: Option<Alike>, now: u64) {
         if let Some(Alike { found, in_port, port, counted }) = alike {
-            self.ports.received_all(in_port, counted);
-            self.tables.meet_found(found, counted, now);
-            self.ports.sent_all(port, counted);
+            self.ports.received_all(worker, in_port, counted);
+            self.tables.meet_found(worker, found, counted, now);
+            self.ports.sent_all(worker, port, counted);
         }
     }
 

@@ -1,9 +1,12 @@
 //! What becomes of most packets: flows lead on until one changes the packet and sends it, by itself or by one bucket of a group.
 
+use weir_openflow::group::Counted;
+
 use super::frame::{At, Frame, TAG};
 use super::program::{Edit, End};
 use super::{Forwarded, Parsed};
 use crate::compiled::{Met, Target, Then};
+use crate::counts::Worker;
 use crate::groups::GroupSlot;
 use crate::pipeline::Why;
 use crate::switch::Switch;
@@ -27,7 +30,8 @@ impl Switch {
     /// Takes a frame from where it was found to be, if that goes plainly; nothing, and nothing happened, if not.
     #[inline]
     pub(super) fn go_plainly(
-        &mut self,
+        &self,
+        worker: Worker,
         target: &Target,
         frame: &mut impl Frame,
         parsed: &mut Parsed,
@@ -37,15 +41,15 @@ impl Switch {
         let (table, slot) = match self.locate(target, parsed)? {
             Located::At(met) => met,
             Located::Miss(table) => {
-                self.ports.received(parsed.in_port, bytes, true);
-                self.meet(target.met(), bytes, now);
-                self.tables.miss(table);
+                self.ports.received(worker, parsed.in_port, bytes, true);
+                self.meet(worker, target.met(), bytes, now);
+                self.tables.miss(worker, table);
                 return Some(Forwarded::Dropped(Why::Miss));
             }
         };
         let Switch { tables, groups, ports, .. } = self;
-        let last = tables.get_mut(table)?;
-        let flow = last.in_slot_mut(slot)?;
+        let last = tables.get(table)?;
+        let flow = last.in_slot(slot)?;
         let (edit, mut end) = flow.program.as_ref()?.plain?;
         let mut in_group = None;
         if let End::Group(number) = end {
@@ -64,19 +68,17 @@ impl Switch {
         if matches!(end, End::Group(_) | End::Others(_)) || !may_change(frame, at, all) {
             return None;
         }
-        flow.count(bytes, now);
-        last.lookups += 1;
-        last.matched += 1;
-        ports.received(parsed.in_port, bytes, true);
+        last.meet(worker, slot, Counted::one(bytes), now);
+        ports.received(worker, parsed.in_port, bytes, true);
         if let Some(group) = in_group {
-            groups.take(group.slot, group.bucket, bytes);
+            groups.take(worker, group.slot, group.bucket, bytes);
         }
         let leading = target.parts().0;
         if !leading.is_empty() {
-            self.meet(leading, bytes, now);
+            self.meet(worker, leading, bytes, now);
         }
         at.edit(frame, all);
-        Some(self.send(end, parsed.in_port, frame.bytes().len()))
+        Some(self.send(worker, end, parsed.in_port, frame.bytes().len()))
     }
 
     /// The flow that a packet meets behind those that only lead on, or the table where it meets none; nothing if another table is known to be met later.

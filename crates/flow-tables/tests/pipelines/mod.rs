@@ -11,7 +11,7 @@
 pub mod simple;
 
 use proptest::prelude::*;
-use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Identity, Outcome, Packet, Switch, Verdict, Why};
+use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Identity, Outcome, Packet, Switch, Verdict, Why, Worker};
 use weir_openflow::flow::{FlowMod, FlowQuery};
 use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::meter::{Band, BandKind, MeterCommand, MeterMod, flags};
@@ -428,7 +428,7 @@ pub fn by_definition(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> 
 
 /// Looks into frames as a batch.
 pub fn approach(switch: &Switch, packets: &[(u32, Vec<u8>)]) -> Known {
-    let mut frames = Frames::new(packets.len());
+    let mut frames = Frames::new(packets.len(), Worker::default());
     let mut buffers: Vec<Buffer> = packets.iter().map(|(_, bytes)| Buffer::of(bytes)).collect();
     switch.begin(&mut frames);
     buffers.iter_mut().zip(packets).for_each(|(frame, (port, _))| switch.look(frame, *port, &mut frames));

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Identity, Outcome, Packet, Switch};
+use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Identity, Outcome, Packet, Switch, Worker};
 use weir_openflow::flow::FlowMod;
 use weir_openflow::port::{Port, number};
 use weir_openflow::{Action, Field, Instruction, Match, Oxm};
@@ -153,7 +153,7 @@ fn by_code(input: &[u8], compiled: &mut Switch, definition: &mut Switch) {
         return;
     }
     let mut frame = InBuffer([input, &[0x45; 128]].concat(), input.len());
-    let (mut known, mut copies) = (Frames::new(1), Vec::new());
+    let (mut known, mut copies) = (Frames::new(1, Worker::default()), Vec::new());
     compiled.begin(&mut known);
     compiled.look(&mut frame, 2, &mut known);
     compiled.approach(&mut known);
@@ -188,7 +188,7 @@ fn forward(input: &[u8], action: Action, after: Option<&Packet>) {
         return;
     }
     let mut frame = input.to_vec();
-    let mut known = Frames::new(1);
+    let mut known = Frames::new(1, Worker::default());
     switch.begin(&mut known);
     switch.look(&mut frame, 2, &mut known);
     switch.approach(&mut known);
