@@ -9,6 +9,7 @@ use weir_openflow::group::{
 use weir_openflow::port::{Duration, number};
 use weir_openflow::{Action, Error};
 
+use crate::compiled::Templates;
 use crate::depth::{Depth, Depths};
 use crate::fast::program::Leg;
 use crate::fields::{Fields, select_hash};
@@ -35,6 +36,22 @@ pub struct Group {
     pub bucket_counts: Vec<Counted>,
     /// What each bucket does, for the fast path; nothing of those that take the interpreter.
     legs: Vec<Option<Leg>>,
+    /// The weight of each bucket with those before it, if none watches anything: all are live then.
+    shares: Option<Box<[u64]>>,
+}
+
+/// The weight of each bucket with those before it; nothing if one of them watches something.
+fn shares(buckets: &[Bucket]) -> Option<Box<[u64]>> {
+    let watches = |bucket: &Bucket| bucket.watch_port != number::ANY || bucket.watch_group != group::ANY;
+    if buckets.iter().any(watches) {
+        return None;
+    }
+    let mut sum = 0;
+    let shares = buckets.iter().map(|bucket| {
+        sum += u64::from(bucket.weight);
+        sum
+    });
+    Some(shares.collect())
 }
 
 impl Group {
@@ -54,6 +71,21 @@ impl Group {
     /// The groups that it leads to itself.
     fn next(&self) -> impl Iterator<Item = u32> {
         next(&self.buckets)
+    }
+
+    /// What a bucket does; nothing if that takes the interpreter.
+    #[inline]
+    pub(crate) fn leg(&self, bucket: usize) -> Option<&Leg> {
+        self.legs.get(bucket)?.as_ref()
+    }
+
+    /// Counts a packet of so many bytes that goes to a bucket.
+    #[inline]
+    pub(crate) fn count(&mut self, bucket: usize, bytes: usize) {
+        self.counted.add(bytes);
+        if let Some(count) = self.bucket_counts.get_mut(bucket) {
+            count.add(bytes);
+        }
     }
 }
 
@@ -96,6 +128,8 @@ pub struct Groups {
     depths: Depths,
     /// What has to be known of packets for them; groups that are gone may have been among those that need it.
     needs: Needs,
+    /// What their buckets change.
+    templates: Templates,
 }
 
 impl Groups {
@@ -109,7 +143,13 @@ impl Groups {
             max,
             depths: Depths::default(),
             needs: Needs::default(),
+            templates: Templates::default(),
         }
+    }
+
+    /// What their buckets change.
+    pub(crate) fn templates(&self) -> &Templates {
+        &self.templates
     }
 
     #[inline]
@@ -167,6 +207,20 @@ impl Groups {
         Some(Chosen { slot, first: u16::try_from(bucket).ok()?, legs })
     }
 
+    /// The group of a number with the only bucket that a packet with these fields goes to; nothing if there is none, or there may be several.
+    #[inline]
+    pub(crate) fn find_one(&mut self, group: u32, fields: &Fields, ports: &Ports) -> Option<(&mut Group, usize)> {
+        let slot = self.slot(group)?;
+        let group = self.in_slot(slot)?;
+        let bucket = match group.kind {
+            GroupKind::Indirect => 0,
+            GroupKind::All => return None,
+            GroupKind::Select => self.choose_one(group, select_hash(fields), ports)?,
+            GroupKind::FastFailover => self.choose_one(group, 0, ports)?,
+        };
+        Some((self.slots.get_mut(slot as usize)?.as_mut()?, bucket))
+    }
+
     /// What a bucket that was [found](Groups::find) does with a packet of so many bytes, which is counted.
     #[inline]
     pub(crate) fn take(&mut self, slot: GroupSlot, bucket: u16, bytes: usize) -> Option<&Leg> {
@@ -211,13 +265,16 @@ impl Groups {
         }
         self.check(change, ports)?;
         let (added, counted) = before.map_or((now, Counted::default()), |before| (before.added, before.counted));
+        let mut legs: Vec<Option<Leg>> = change.buckets.iter().map(Leg::of_bucket).collect();
+        legs.iter_mut().flatten().for_each(|leg| leg.prepare(&mut self.templates));
         let group = Group {
             kind: change.kind,
             buckets: change.buckets.clone(),
             added,
             counted,
             bucket_counts: vec![Counted::default(); change.buckets.len()],
-            legs: change.buckets.iter().map(Leg::of_bucket).collect(),
+            legs,
+            shares: shares(&change.buckets),
         };
         self.put(change.group, group);
         Ok(())
@@ -395,9 +452,13 @@ impl Groups {
         if group.kind == GroupKind::FastFailover {
             return group.buckets.iter().position(live);
         }
+        // The hash's share of its range is the packet's share of all weights.
+        if let Some(shares) = &group.shares {
+            let point = (u64::from(hash) * shares.last()?) >> 32;
+            return shares.iter().position(|end| point < *end);
+        }
         let weight = |bucket: &Bucket| if live(bucket) { u64::from(bucket.weight) } else { 0 };
         let total: u64 = group.buckets.iter().map(weight).sum();
-        // The hash's share of its range is the packet's share of all weights.
         let mut point = (u64::from(hash) * total) >> 32;
         group.buckets.iter().position(|bucket| {
             let weight = weight(bucket);

@@ -9,7 +9,7 @@ use weir_openflow::group::Counted;
 use weir_openflow::multipart::Aggregate;
 use weir_openflow::table::TableStats;
 
-use crate::compiled::{Compiled, Found, Made, SampleFrame, Target};
+use crate::compiled::{Compiled, Found, Made, Met, Recipe, SampleFrame, Target, Templates, Then};
 use crate::depth::{Depth, Depths};
 use crate::fast::program::Programs;
 use crate::fields::Key;
@@ -108,6 +108,11 @@ impl Tables {
         self.compiled.samples(self.tables.first()?)
     }
 
+    /// What is to be compiled now, with the changes of groups, if something is.
+    pub(crate) fn recipe(&self, groups: &Templates) -> Option<Recipe> {
+        self.compiled.recipe(self.programs.templates.wanted().chain(groups.wanted()).collect())
+    }
+
     /// Takes in what was made; what it replaces.
     pub(crate) fn install(&mut self, made: Made) -> Option<Made> {
         self.compiled.install(made, &self.tables)
@@ -129,12 +134,22 @@ impl Tables {
         let Tables { tables, compiled, .. } = self;
         compiled.count(packets.packets);
         let met = compiled.target(found).map_or(&[][..], Target::met);
-        for (table, slot) in met {
-            if let Some(flow) =
-                tables.get_mut(usize::from(*table)).and_then(|table| table.meet_all(*slot, packets.packets))
-            {
-                flow.count_all(packets, now);
-            }
+        meet_each(tables, met, packets, now);
+    }
+
+    /// Counts packets that code decided about, and for which a flow was found that counts them: at those that led them there, and at its table.
+    pub(crate) fn meet_leading(&mut self, found: Found, packets: Counted, now: u64) {
+        let Tables { tables, compiled, .. } = self;
+        compiled.count(packets.packets);
+        let Some(target) = compiled.target(found) else { return };
+        meet_each(tables, target.parts().0, packets, now);
+        let number = match target.then {
+            Then::Search(number) | Then::Go((number, _)) => number,
+            Then::Leave(_) => return,
+        };
+        if let Some(table) = tables.get_mut(usize::from(number)) {
+            table.lookups += packets.packets;
+            table.matched += packets.packets;
         }
     }
 
@@ -381,5 +396,16 @@ impl Tables {
             matched: table.matched,
         });
         stats.collect()
+    }
+}
+
+/// Counts packets at flows that they met.
+#[inline]
+fn meet_each(tables: &mut [FlowTable], met: &[Met], packets: Counted, now: u64) {
+    for (table, slot) in met {
+        let flow = tables.get_mut(usize::from(*table)).and_then(|table| table.meet_all(*slot, packets.packets));
+        if let Some(flow) = flow {
+            flow.count_all(packets, now);
+        }
     }
 }

@@ -23,7 +23,7 @@ impl Switch {
     /// `None` if there is more to do: [`Switch::forward`] takes the frame then, as the first that was looked into.
     #[inline]
     pub fn lead(&mut self, frame: &mut impl Frame, in_port: u32, frames: &mut Frames, now: u64) -> Option<u32> {
-        let Frames { parsed, alike, depth, .. } = frames;
+        let Frames { parsed, alike, tally, depth, .. } = frames;
         let parsed = parsed.first_mut()?;
         parsed.in_port = in_port;
         let Some(found) = self.find_by_code(frame, parsed) else {
@@ -40,7 +40,7 @@ impl Switch {
         }
         let Some(port) = self.leaves_by(found, in_port) else {
             parsed.set_found(found);
-            return None;
+            return self.take_short_way(frame, parsed, tally, now);
         };
         let before = alike.replace(Alike { found, in_port, port, counted: Counted::one(bytes) });
         self.count_alike(before, now);
@@ -51,6 +51,7 @@ impl Switch {
     #[inline]
     pub fn settle(&mut self, frames: &mut Frames, now: u64) {
         self.count_alike(frames.alike.take(), now);
+        self.count_tally(&mut frames.tally, now);
     }
 
     #[inline]
