@@ -48,7 +48,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(module) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             // SAFETY: no function of the module is running, nor called afterwards. The only pointer to one is `Code::entry`, which is private, is not
-            // copied out, and is called in `Code::run` alone, for as long as that borrows the `Code`; who drops this owns the `Code`, so that
+            // copied out, and is called in `Code::run_with` alone, for as long as that borrows the `Code`; who drops this owns the `Code`, so that
             // nobody borrows it, or never made one.
             unsafe { module.free_memory() };
         }
