@@ -48,7 +48,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(module) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             // SAFETY: no function of the module is running, nor called afterwards. The only pointer to one is `Code::entry`, which is private, is not
-            // copied out, and is called in `Code::run` alone, for as long as that borrows the `Code`; who drops this owns the `Code`, so that
+            // copied out, and is called in `Code::run_with` alone, for as long as that borrows the `Code`; who drops this owns the `Code`, so that
             // nobody borrows it, or never made one.
             unsafe { module.free_memory() };
         }
@@ -81,12 +81,29 @@ impl Code {
     /// What the program answers, changes, and hands on.
     #[inline]
     pub fn run(&self, window: &mut [u8; WINDOW], inputs: [u64; INPUTS], results: &mut [u32; RESULTS]) -> u32 {
+        // Its own data are as many as it sees.
+        self.run_with(window, inputs, &self.data, results).unwrap_or_default()
+    }
+
+    /// The same with other data: nothing, and nothing happened, if these are fewer words than the program sees.
+    #[inline]
+    pub fn run_with(
+        &self,
+        window: &mut [u8; WINDOW],
+        inputs: [u64; INPUTS],
+        data: &[u32],
+        results: &mut [u32; RESULTS],
+    ) -> Option<u32> {
+        if data.len() < self.data.len() {
+            return None;
+        }
         let [first, second] = inputs;
         // SAFETY: by the invariant of `entry` this is what `lower` made of a program. It was compiled for the calling convention of C with these types, and its
         // code is there while `self` is. It has no loop, and reads and writes memory only at `window + at`, `data + 4 * number` and `results + 4 * word`, with
-        // constants that `Builder` has checked: at + count <= WINDOW, number < `data.len()`, and word < RESULTS. Window and results are borrowed
-        // exclusively, the data are shared with nobody who changes them: that takes `&mut self`.
-        unsafe { (self.entry)(window.as_mut_ptr(), first, second, self.data.as_ptr(), results.as_mut_ptr()) }
+        // constants that `Builder` has checked: at + count <= WINDOW, number < `self.data.len()`, and word < RESULTS. There are
+        // that many data, as was seen just above. Window and results are borrowed exclusively, the data are borrowed and so changed by nobody.
+        let answer = unsafe { (self.entry)(window.as_mut_ptr(), first, second, data.as_ptr(), results.as_mut_ptr()) };
+        Some(answer)
     }
 }
 

@@ -107,6 +107,15 @@ proptest! {
                 let answer = code.run(&mut compiled, inputs, &mut given);
                 prop_assert_eq!(answer, program.interpret(&mut interpreted, inputs, &data, &mut wanted));
                 prop_assert_eq!((compiled, given), (interpreted, wanted));
+                // With the same data from elsewhere, of which there may be more, and not with fewer.
+                let (mut again, mut results) = (window, [9; RESULTS]);
+                code.data_mut().fill(0);
+                prop_assert_eq!(code.run_with(&mut again, inputs, &data, &mut results), Some(answer));
+                prop_assert_eq!((again, results), (interpreted, wanted));
+                if let Some(fewer) = count.checked_sub(1) {
+                    prop_assert_eq!(code.run_with(&mut again, inputs, &data[..fewer], &mut results), None);
+                    prop_assert_eq!((again, results), (interpreted, wanted));
+                }
             }
         }
     }

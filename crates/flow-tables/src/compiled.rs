@@ -23,10 +23,13 @@ use crate::words::Words;
 
 mod sample;
 mod shape;
+mod template;
 mod writer;
 
 pub use sample::SampleFrame;
 use shape::{Describing, Shape};
+use template::Template;
+pub(crate) use template::{Filled, Templates};
 
 /// With more flows a table is searched: each costs a comparison, and soon all together more than a hash table does.
 const MOST_FLOWS: usize = 24;
@@ -74,11 +77,19 @@ pub enum Role {
 
 /// What code is to be made of.
 #[derive(Clone, Debug)]
-pub struct Recipe(Arc<Shape>);
+pub struct Recipe {
+    /// What tables are like.
+    shape: Option<Arc<Shape>>,
+    /// Changes of frames, which use their code from when it is there.
+    templates: Vec<Arc<Template>>,
+}
 
 /// What came of a [`Recipe`].
 #[derive(Debug)]
-pub struct Made {
+pub struct Made(Option<MadeOfTables>);
+
+#[derive(Debug)]
+struct MadeOfTables {
     shape: Arc<Shape>,
     code: Result<Code, String>,
 }
@@ -86,10 +97,13 @@ pub struct Made {
 impl Recipe {
     /// Makes the code. That takes milliseconds, and memory.
     pub fn compile(self) -> Made {
-        let Recipe(shape) = self;
-        let program = writer::write(&shape).map_err(|fault| fault.to_string());
-        let code = program.and_then(|program| Code::compile(&program).map_err(|failed| failed.to_string()));
-        Made { shape, code }
+        let Recipe { shape, templates } = self;
+        templates.iter().for_each(|template| template.compile());
+        Made(shape.map(|shape| {
+            let program = writer::write(&shape).map_err(|fault| fault.to_string());
+            let code = program.and_then(|program| Code::compile(&program).map_err(|failed| failed.to_string()));
+            MadeOfTables { shape, code }
+        }))
     }
 }
 
@@ -112,8 +126,8 @@ pub(crate) struct Target {
 pub(crate) enum Then {
     /// It was changed, and leaves.
     Leave(End),
-    /// The last flow is to be carried out. Those before lead on, and nothing else.
-    Go,
+    /// This flow, the last one, is to be carried out. Those before lead on, and nothing else.
+    Go(Met),
     /// This table is searched. All flows lead on, and nothing else.
     Search(u8),
 }
@@ -141,7 +155,7 @@ impl Target {
     #[inline]
     pub(crate) fn parts(&self) -> (&[Met], Option<Met>) {
         match (self.then, self.met().split_last()) {
-            (Then::Go, Some((last, leading))) => (leading, Some(*last)),
+            (Then::Go(last), Some((_, leading))) => (leading, Some(last)),
             _ => (self.met(), None),
         }
     }
@@ -187,6 +201,12 @@ impl Found {
         (self.0 >> 8) as u8
     }
 
+    /// Of which kind a frame is: how many VLAN tags there are, in steps of 16, and the [`Version`] of its IP.
+    #[inline]
+    pub(crate) fn kind(self) -> u64 {
+        u64::from(self.0 as u8)
+    }
+
     /// How many VLAN tags there are.
     #[inline]
     pub(crate) fn tags(self) -> usize {
@@ -218,7 +238,7 @@ pub(crate) struct Compiled {
     /// What the tables are like; nothing, and why, if there is no code for such tables.
     shape: Result<Arc<Shape>, &'static str>,
     /// The code that was made last, or why it was not; of another shape, perhaps.
-    made: Option<Made>,
+    made: Option<MadeOfTables>,
     /// What is found by the answers of the code; empty unless it is for the tables as they are now.
     targets: Vec<Target>,
     /// Whether it leads to tables that are searched.
@@ -294,7 +314,9 @@ impl Compiled {
     pub(crate) fn state(&self) -> CodeState {
         match (&self.shape, &self.made) {
             (Err(why), _) => CodeState::No(why),
-            (Ok(shape), Some(Made { shape: made, code: Err(why) })) if made == shape => CodeState::Failed(why.clone()),
+            (Ok(shape), Some(MadeOfTables { shape: made, code: Err(why) })) if made == shape => {
+                CodeState::Failed(why.clone())
+            }
             _ if self.is_in_use() => CodeState::InUse,
             _ => CodeState::Wanted,
         }
@@ -310,17 +332,19 @@ impl Compiled {
     }
 
     /// What is to be compiled now, if something is.
-    pub(crate) fn recipe(&self) -> Option<Recipe> {
+    pub(crate) fn recipe(&self, templates: Vec<Arc<Template>>) -> Option<Recipe> {
         let shape = self.shape.as_ref().ok()?;
         let is_made = self.made.as_ref().is_some_and(|made| made.shape == *shape);
-        (!is_made).then(|| Recipe(Arc::clone(shape)))
+        let shape = (!is_made).then(|| Arc::clone(shape));
+        (shape.is_some() || !templates.is_empty()).then_some(Recipe { shape, templates })
     }
 
     /// Takes code in for the tables; what it replaces, to be dropped where there is time.
     pub(crate) fn install(&mut self, made: Made, tables: &[FlowTable]) -> Option<Made> {
+        let Made(Some(made)) = made else { return None };
         let old = self.made.replace(made);
         self.see(tables);
-        old
+        old.map(|old| Made(Some(old)))
     }
 
     pub(crate) fn allow(&mut self, is_allowed: bool, tables: &[FlowTable]) {
@@ -381,7 +405,7 @@ impl Compiled {
             self.shape = Ok(Arc::new(shape));
         }
         let Ok(shape) = &self.shape else { return };
-        if let Some(Made { shape: made, code: Ok(code) }) = &mut self.made
+        if let Some(MadeOfTables { shape: made, code: Ok(code) }) = &mut self.made
             && made == shape
             && code.data_mut().len() == data.len()
         {

@@ -194,10 +194,23 @@ impl TableCounts {
     /// Packets were looked up, and met the flow in a slot.
     #[inline(always)]
     pub(crate) fn meet(&self, worker: Worker, slot: Slot, packets: Counted, now: u64) {
-        let Some(table) = self.0.of(worker) else { return };
-        table.lookups.add(packets.packets);
-        table.matched.add(packets.packets);
-        if let Some(flow) = table.flow(slot) {
+        self.pass(worker, packets.packets);
+        self.count(worker, slot, packets, now);
+    }
+
+    /// Packets were looked up, and met a flow that counts them by itself.
+    #[inline(always)]
+    pub(crate) fn pass(&self, worker: Worker, packets: u64) {
+        if let Some(table) = self.0.of(worker) {
+            table.lookups.add(packets);
+            table.matched.add(packets);
+        }
+    }
+
+    /// The flow in a slot counts packets.
+    #[inline(always)]
+    pub(crate) fn count(&self, worker: Worker, slot: Slot, packets: Counted, now: u64) {
+        if let Some(flow) = self.0.of(worker).and_then(|table| table.flow(slot)) {
             flow.traffic.add(packets);
             flow.last_used.raise(now);
         }

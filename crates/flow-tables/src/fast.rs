@@ -26,6 +26,7 @@ pub(crate) mod frame;
 mod going;
 mod plain;
 pub(crate) mod program;
+mod short;
 mod way;
 
 use alike::Alike;
@@ -34,6 +35,7 @@ use frame::{At, TAG};
 pub use going::Copies;
 use going::{Desk, Going};
 use program::{End, Program};
+use short::Tally;
 use way::{MOST_FLOODED, Step, Steps, Way};
 
 /// What became of a packet.
@@ -98,6 +100,8 @@ pub struct Frames {
     searches: bool,
     /// Those that were led last.
     alike: Option<Alike>,
+    /// Those that went the short way last.
+    tally: Tally,
     /// The steps of the one that is forwarded.
     steps: Steps,
     /// Where its copies are changed.
@@ -115,6 +119,7 @@ impl Frames {
             by_code: false,
             searches: false,
             alike: None,
+            tally: Tally::new(worker),
             steps: Steps::new(),
             desk: Desk::new(),
         }

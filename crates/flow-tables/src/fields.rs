@@ -4,13 +4,34 @@ use std::ops::Range;
 
 use weir_openflow::{Field, Match, Oxm};
 
-use crate::words::{self, Words, presence};
+use crate::words::{self, METADATA, Words, presence};
 
 /// The value of each field that a packet has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields(pub(crate) Words);
 
 impl Fields {
+    /// The words of metadata.
+    #[inline]
+    pub(crate) fn metadata(&self) -> [u32; 2] {
+        [self.0[METADATA], self.0[METADATA + 1]]
+    }
+
+    /// Sets them.
+    #[inline]
+    pub(crate) fn set_metadata(&mut self, words: [u32; 2]) {
+        [self.0[METADATA], self.0[METADATA + 1]] = words;
+    }
+
+    /// Writes some bits of metadata, as flows do (section 5.9).
+    #[inline]
+    pub(crate) fn write_metadata(&mut self, value: u64, mask: u64) {
+        for (at, shift) in [(METADATA, 32), (METADATA + 1, 0)] {
+            let (value, mask) = ((value >> shift) as u32, (mask >> shift) as u32);
+            self.0[at] = self.0[at] & !mask | value & mask;
+        }
+    }
+
     /// A field's value; nothing if the packet does not have it.
     pub fn get(&self, field: Field) -> Option<u128> {
         let (word, bit) = presence(field);

@@ -9,6 +9,7 @@ use weir_openflow::group::{
 use weir_openflow::port::{Duration, number};
 use weir_openflow::{Action, Error};
 
+use crate::compiled::Templates;
 use crate::counts::{PerWorker, Traffic, Worker, sum};
 use crate::depth::{Depth, Depths};
 use crate::fast::program::Leg;
@@ -34,6 +35,22 @@ pub struct Group {
     counts: PerWorker<Counts>,
     /// What each bucket does, for the fast path; nothing of those that take the interpreter.
     legs: Vec<Option<Leg>>,
+    /// The weight of each bucket with those before it, if none watches anything: all are live then.
+    shares: Option<Box<[u64]>>,
+}
+
+/// The weight of each bucket with those before it; nothing if one of them watches something.
+fn shares(buckets: &[Bucket]) -> Option<Box<[u64]>> {
+    let watches = |bucket: &Bucket| bucket.watch_port != number::ANY || bucket.watch_group != group::ANY;
+    if buckets.iter().any(watches) {
+        return None;
+    }
+    let mut sum = 0;
+    let shares = buckets.iter().map(|bucket| {
+        sum += u64::from(bucket.weight);
+        sum
+    });
+    Some(shares.collect())
 }
 
 /// What a worker has counted of a group, and of its buckets behind it: four each in a line.
@@ -74,7 +91,7 @@ impl Group {
     }
 
     #[inline]
-    fn count(&self, worker: Worker, bytes: usize) {
+    fn count_all(&self, worker: Worker, bytes: usize) {
         if let Some(all) = self.counts.of(worker).and_then(Counts::all) {
             all.add(Counted::one(bytes));
         }
@@ -103,6 +120,19 @@ impl Group {
     /// The groups that it leads to itself.
     fn next(&self) -> impl Iterator<Item = u32> {
         next(&self.buckets)
+    }
+
+    /// What a bucket does; nothing if that takes the interpreter.
+    #[inline]
+    pub(crate) fn leg(&self, bucket: usize) -> Option<&Leg> {
+        self.legs.get(bucket)?.as_ref()
+    }
+
+    /// Counts a packet of so many bytes that goes to a bucket.
+    #[inline]
+    pub(crate) fn count(&self, worker: Worker, bucket: usize, bytes: usize) {
+        self.count_all(worker, bytes);
+        self.count_bucket(worker, bucket, bytes);
     }
 }
 
@@ -147,6 +177,8 @@ pub struct Groups {
     needs: Needs,
     /// How many workers there are.
     workers: usize,
+    /// What their buckets change.
+    templates: Templates,
 }
 
 impl Groups {
@@ -161,6 +193,7 @@ impl Groups {
             depths: Depths::default(),
             needs: Needs::default(),
             workers: 1,
+            templates: Templates::default(),
         }
     }
 
@@ -170,6 +203,11 @@ impl Groups {
         for group in self.slots.iter_mut().flatten() {
             group.counts.add_worker(Counts::new(group.buckets.len()));
         }
+    }
+
+    /// What their buckets change.
+    pub(crate) fn templates(&self) -> &Templates {
+        &self.templates
     }
 
     #[inline]
@@ -222,10 +260,23 @@ impl Groups {
         Some(Chosen { slot, first: u16::try_from(bucket).ok()?, legs })
     }
 
+    /// The group of a number with the only bucket that a packet with these fields goes to; nothing if there is none, or there may be several.
+    #[inline]
+    pub(crate) fn find_one(&self, group: u32, fields: &Fields, ports: &Ports) -> Option<(&Group, usize)> {
+        let group = self.get(group)?;
+        let bucket = match group.kind {
+            GroupKind::Indirect => 0,
+            GroupKind::All => return None,
+            GroupKind::Select => self.choose_one(group, select_hash(fields), ports)?,
+            GroupKind::FastFailover => self.choose_one(group, 0, ports)?,
+        };
+        Some((group, bucket))
+    }
+
     /// What a bucket that was [found](Groups::find) does with a packet of so many bytes, which is counted.
     #[inline]
     pub(crate) fn take(&self, worker: Worker, slot: GroupSlot, bucket: u16, bytes: usize) -> Option<&Leg> {
-        self.in_slot(slot)?.count(worker, bytes);
+        self.in_slot(slot)?.count_all(worker, bytes);
         self.take_too(worker, slot, bucket, bytes)
     }
 
@@ -245,7 +296,7 @@ impl Groups {
 
     pub(crate) fn count_group(&self, worker: Worker, group: u32, bytes: usize) {
         if let Some(group) = self.get(group) {
-            group.count(worker, bytes);
+            group.count_all(worker, bytes);
         }
     }
 
@@ -271,12 +322,15 @@ impl Groups {
             }
         }
         let added = before.map_or(now, |before| before.added);
+        let mut legs: Vec<Option<Leg>> = change.buckets.iter().map(Leg::of_bucket).collect();
+        legs.iter_mut().flatten().for_each(|leg| leg.prepare(&mut self.templates));
         let group = Group {
             kind: change.kind,
             buckets: change.buckets.clone(),
             added,
             counts,
-            legs: change.buckets.iter().map(Leg::of_bucket).collect(),
+            legs,
+            shares: shares(&change.buckets),
         };
         self.put(change.group, group);
         Ok(())
@@ -455,9 +509,13 @@ impl Groups {
         if group.kind == GroupKind::FastFailover {
             return group.buckets.iter().position(live);
         }
+        // The hash's share of its range is the packet's share of all weights.
+        if let Some(shares) = &group.shares {
+            let point = (u64::from(hash) * shares.last()?) >> 32;
+            return shares.iter().position(|end| point < *end);
+        }
         let weight = |bucket: &Bucket| if live(bucket) { u64::from(bucket.weight) } else { 0 };
         let total: u64 = group.buckets.iter().map(weight).sum();
-        // The hash's share of its range is the packet's share of all weights.
         let mut point = (u64::from(hash) * total) >> 32;
         group.buckets.iter().position(|bucket| {
             let weight = weight(bucket);

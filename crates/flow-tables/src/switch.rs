@@ -150,7 +150,7 @@ impl Switch {
 
     /// What code is to be made of, where it is not there: to be [compiled](Recipe::compile) where there is time, and [installed](Switch::install) then.
     pub fn recipe(&self) -> Option<Recipe> {
-        self.tables.code().recipe()
+        self.tables.recipe(self.groups.templates())
     }
 
     /// Takes in what came of a [`Recipe`]; if the tables have another shape by now, it is of no use, and does no harm. What it replaces is handed back, to be

@@ -90,6 +90,18 @@ impl FlowTable {
         self.counts.meet(worker, slot, packets, now);
     }
 
+    /// Packets meet some flow, which [counts](FlowTable::count) them by itself.
+    #[inline]
+    pub(crate) fn pass(&self, worker: Worker, packets: u64) {
+        self.counts.pass(worker, packets);
+    }
+
+    /// Packets are counted at the flow of a slot, and not at the table.
+    #[inline]
+    pub(crate) fn count(&self, worker: Worker, slot: Slot, packets: Counted, now: u64) {
+        self.counts.count(worker, slot, packets, now);
+    }
+
     /// A packet meets no flow.
     #[inline]
     pub(crate) fn miss(&self, worker: Worker) {

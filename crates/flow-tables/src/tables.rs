@@ -9,7 +9,7 @@ use weir_openflow::group::Counted;
 use weir_openflow::multipart::Aggregate;
 use weir_openflow::table::TableStats;
 
-use crate::compiled::{Compiled, Found, Made, SampleFrame, Target};
+use crate::compiled::{Compiled, Found, Made, Recipe, SampleFrame, Target, Templates, Then};
 use crate::counts::{Used, Worker};
 use crate::depth::{Depth, Depths};
 use crate::fast::program::Programs;
@@ -125,6 +125,11 @@ impl Tables {
         self.compiled.samples(self.tables.first()?)
     }
 
+    /// What is to be compiled now, with the changes of groups, if something is.
+    pub(crate) fn recipe(&self, groups: &Templates) -> Option<Recipe> {
+        self.compiled.recipe(self.programs.templates.wanted().chain(groups.wanted()).collect())
+    }
+
     /// Takes in what was made; what it replaces.
     pub(crate) fn install(&mut self, made: Made) -> Option<Made> {
         self.compiled.install(made, &self.tables)
@@ -145,8 +150,20 @@ impl Tables {
     pub(crate) fn meet_found(&self, worker: Worker, found: Found, packets: Counted, now: u64) {
         self.compiled.count(worker, packets.packets);
         let met = self.compiled.target(found).map_or(&[][..], Target::met);
-        for (table, slot) in met {
-            self.meet(worker, (*table, *slot), packets, now);
+        met.iter().for_each(|met| self.meet(worker, *met, packets, now));
+    }
+
+    /// Counts packets that code decided about, and for which a flow was found that counts them: at those that led them there, and at its table.
+    pub(crate) fn meet_leading(&self, worker: Worker, found: Found, packets: Counted, now: u64) {
+        self.compiled.count(worker, packets.packets);
+        let Some(target) = self.compiled.target(found) else { return };
+        target.parts().0.iter().for_each(|met| self.meet(worker, *met, packets, now));
+        let number = match target.then {
+            Then::Search(number) | Then::Go((number, _)) => number,
+            Then::Leave(_) => return,
+        };
+        if let Some(table) = self.get(number) {
+            table.pass(worker, packets.packets);
         }
     }
 

@@ -34,7 +34,7 @@ fn forward(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> Option<Bec
     switch.begin(&mut known);
     switch.look(&mut frame, port, &mut known);
     switch.approach(&mut known);
-    let became = switch.forward(0, &mut frame, &mut known, &mut copies, now);
+    let became = pipelines::take(switch, 0, &mut frame, &mut known, &mut copies, now);
     if frame.bytes().len() == bytes.len() {
         assert_eq!(frame.behind(), Buffer::of(bytes).behind(), "something changed behind the frame");
     }

@@ -33,9 +33,14 @@ fn take(switch: &Switch, worker: Worker, packets: &Packets) -> Vec<Option<Became
         }
         for ((number, frame), (port, _)) in buffers.iter_mut().enumerate().zip(batch) {
             let mut copies = Vec::new();
-            let led = if is_led { switch.lead(frame, *port, &mut known, 0).map(Forwarded::Sent) } else { None };
+            let led = if is_led {
+                switch.lead(frame, *port, &mut known, 0)
+            } else {
+                switch.hasten(number, frame, &mut known, 0)
+            };
             let number = if is_led { 0 } else { number };
-            let forwarded = led.or_else(|| switch.forward(number, frame, &mut known, &mut copies, 0));
+            let forwarded =
+                led.map(Forwarded::Sent).or_else(|| switch.forward(number, frame, &mut known, &mut copies, 0));
             became.push(forwarded.map(|forwarded| match forwarded {
                 Forwarded::Sent(port) => Ok([vec![(port, frame.bytes().to_vec())], copies].concat()),
                 Forwarded::Dropped(why) => Err(why),

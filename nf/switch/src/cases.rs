@@ -40,6 +40,15 @@ pub(crate) fn all() -> Vec<Case> {
         case("select", "port-to-port by a group that chooses one of four buckets by the packet's hash", |i, _, _| {
             select(i)
         }),
+        case("set-field", "one flow sets destination and port of UDP packets, with their checksums", |i, _, _| {
+            set_field(i)
+        }),
+        without_code("set-field-usual", "the same without machine code", |i, _, _| set_field(i)),
+        case("push-vlan", "one flow pushes a VLAN tag", |i, _, _| push_vlan(i)),
+        without_code("push-vlan-usual", "the same without machine code", |i, _, _| push_vlan(i)),
+        case("stations-100", "by two tables of 100 Ethernet addresses, sources and destinations", |i, _, _| {
+            stations(i)
+        }),
         case(
             "prefix-1",
             "one prefix: new addresses, one off the TTL; packets of one sender to one address",
@@ -148,6 +157,72 @@ fn select(instance: &dyn Instance) -> Result<Traffic, String> {
         add(switch, 0, 1, vec![Oxm::exact(Field::InPort, 1)], by_group)
     })?;
     Ok(Traffic::plain())
+}
+
+/// Packets of one kind, which one flow changes, and a check of what comes out.
+fn changed(
+    instance: &dyn Instance,
+    asked: Vec<Oxm>,
+    actions: Vec<Action>,
+    check: impl Fn(&[u8]) -> Result<(), String> + Send + Sync + 'static,
+) -> Result<Traffic, String> {
+    fill(instance, |switch| {
+        let actions = actions.into_iter().chain([to(2)]).collect();
+        add(switch, 0, 1, asked, vec![Instruction::ApplyActions(actions)])
+    })?;
+    let frame = |_: u64, bytes: &mut [u8; HEADER]| write(UdpFrame::default(), 0, bytes);
+    Ok(Traffic { frame: Box::new(frame), frames: 1, check: Box::new(check) })
+}
+
+fn set_field(instance: &dyn Instance) -> Result<Traffic, String> {
+    const TO: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 99);
+    let asked = vec![Oxm::exact(Field::EthType, 0x0800), Oxm::exact(Field::IpProto, 17)];
+    let set = |field, value: u32| Action::SetField(Oxm::exact(field, value.into()));
+    changed(instance, asked, vec![set(Field::Ipv4Dst, TO.to_bits()), set(Field::UdpDst, 4789)], |bytes| {
+        let (_, packet) = Ethernet::split(bytes).ok_or("a frame came out without an Ethernet header")?;
+        validity::check_slice(packet).map_err(|defect| format!("a packet came out that is not valid: {defect}"))?;
+        let (to, port) = (packet.get(16..20), packet.get(22..24));
+        if to == Some(&TO.octets()[..]) && port == Some(&4789_u16.to_be_bytes()[..]) {
+            Ok(())
+        } else {
+            Err(format!("a packet came out for {to:?}, port {port:?}"))
+        }
+    })
+}
+
+fn push_vlan(instance: &dyn Instance) -> Result<Traffic, String> {
+    let vid = Action::SetField(Oxm::exact(Field::VlanVid, VLAN_PRESENT | u128::from(VLAN)));
+    let asked = vec![Oxm::exact(Field::InPort, 1)];
+    changed(instance, asked, vec![Action::PushVlan(0x8100), vid], |bytes| match bytes.get(12..18) {
+        Some([0x81, 0x00, 0x00, vid, 0x08, 0x00]) if u16::from(*vid) == VLAN && bytes.len() == 64 => Ok(()),
+        other => Err(format!("{} bytes came out with {other:x?} behind their addresses", bytes.len())),
+    })
+}
+
+/// A table of 100 sources, which leads to one of 100 destinations; packets between any two.
+fn stations(instance: &dyn Instance) -> Result<Traffic, String> {
+    const STATIONS: u64 = 100;
+    fill(instance, |switch| {
+        add(switch, 0, 1, vec![Oxm::exact(Field::InPort, 1)], vec![Instruction::GotoTable(1)])?;
+        (0..STATIONS).try_for_each(|n| {
+            let station = |field| vec![Oxm::exact(field, (NEXT + n).into())];
+            add(switch, 1, 1, station(Field::EthSrc), vec![Instruction::GotoTable(2)])?;
+            add(switch, 2, 1, station(Field::EthDst), vec![Instruction::ApplyActions(vec![to(2)])])
+        })
+    })?;
+    let frame = |n: u64, bytes: &mut [u8; HEADER]| {
+        let mut random = Random::new(n);
+        let mut station = || MacAddr::from_bits(NEXT + random.below(STATIONS));
+        let length = write(UdpFrame::default(), 0, bytes);
+        let addresses = [station().0, station().0].concat();
+        bytes.iter_mut().zip(addresses).for_each(|(to, from)| *to = from);
+        length
+    };
+    let check = |bytes: &[u8]| match bytes.get(..5) {
+        Some(start) if start == NEXT.to_be_bytes().get(2..7).unwrap_or_default() && bytes.len() == 60 => Ok(()),
+        other => Err(format!("{} bytes came out for {other:x?}", bytes.len())),
+    };
+    Ok(Traffic { frame: Box::new(frame), frames: 10_000, check: Box::new(check) })
 }
 
 /// So many different prefixes, of lengths in the shares of the Internet's table (1 November 2015: half of them /24, hardly any longer), as sites have

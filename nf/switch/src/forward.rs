@@ -254,13 +254,28 @@ impl Ports {
         let switch = &core.agent.switch;
         batch.each(|slot, packet, lanes| switch.look(&mut InPlace(packet), self.number(lanes, slot), frames));
         switch.approach(frames);
-        let (mut nth, mut left) = (0, 0);
+        let (now, mut nth, mut left) = (out.now(), 0, 0);
+        let (mut last, mut way) = (0, None);
         batch.each(|slot, packet, lanes| {
-            if !self.forward((shared, core), (slot, packet, lanes), (nth, &mut *frames), out) {
-                left |= slot.bit();
+            let hastened = match packet.len() {
+                14.. => core.agent.switch.hasten(nth, &mut InPlace(packet), frames, now),
+                _ => None,
+            };
+            match hastened {
+                Some(port) => {
+                    if port != last {
+                        (last, way) = (port, way_of(port, self.count));
+                    }
+                    answer_way(way, slot, out);
+                }
+                None if !self.forward((shared, core), (slot, packet, lanes), (nth, &mut *frames), out) => {
+                    left |= slot.bit();
+                }
+                None => {}
             }
             nth += 1;
         });
+        core.agent.switch.settle(frames, now);
         left
     }
 

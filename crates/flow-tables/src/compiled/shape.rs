@@ -168,7 +168,8 @@ impl Describing<'_> {
                 .extend([value & mask, value & mask].iter().zip([32, 0]).map(|(value, low)| (value >> low) as u32));
             return Does::Leads(mask, Box::new(self.node(next, met)));
         }
-        match program.plain {
+        let plain = program.plain.as_ref().and_then(|(changes, end)| Some((changes.edit?, *end)));
+        match plain {
             Some((Edit { destination, source, decrements_ttl, pops_vlan: false }, end))
                 if !matches!(end, End::Group(_)) =>
             {
@@ -181,7 +182,9 @@ impl Describing<'_> {
                 })
             }
             _ => {
-                self.targets.push(Target::new(met, Then::Go));
+                if let Some(last) = met.last() {
+                    self.targets.push(Target::new(met, Then::Go(*last)));
+                }
                 Does::Meets
             }
         }

@@ -24,7 +24,7 @@ impl Switch {
     /// `None` if there is more to do: [`Switch::forward`] takes the frame then, as the first that was looked into.
     #[inline]
     pub fn lead(&self, frame: &mut impl Frame, in_port: u32, frames: &mut Frames, now: u64) -> Option<u32> {
-        let Frames { worker, parsed, alike, depth, .. } = frames;
+        let Frames { worker, parsed, alike, tally, depth, .. } = frames;
         let parsed = parsed.first_mut()?;
         parsed.in_port = in_port;
         let Some(found) = self.find_by_code(frame, parsed) else {
@@ -41,7 +41,7 @@ impl Switch {
         }
         let Some(port) = self.leaves_by(found, in_port) else {
             parsed.set_found(found);
-            return None;
+            return self.take_short_way(frame, parsed, tally, now);
         };
         let before = alike.replace(Alike { found, in_port, port, counted: Counted::one(bytes) });
         self.count_alike(*worker, before, now);
@@ -52,6 +52,7 @@ impl Switch {
     #[inline]
     pub fn settle(&self, frames: &mut Frames, now: u64) {
         self.count_alike(frames.worker, frames.alike.take(), now);
+        self.count_tally(&mut frames.tally, now);
     }
 
     #[inline]

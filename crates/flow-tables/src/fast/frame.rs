@@ -10,7 +10,7 @@ use crate::rewrite;
 use crate::tags::{self, FIRST_TYPE, LEAST};
 
 /// The bytes of a VLAN tag.
-pub(super) const TAG: usize = 4;
+pub(crate) const TAG: usize = 4;
 
 /// A frame in a buffer.
 pub trait Frame {
@@ -143,11 +143,18 @@ impl At {
         }
     }
 
-    /// Carries a change out.
+    /// Carries a change out, if that goes: the TTL does not end, and there is one tag where one is taken off, and room.
     #[inline]
-    pub(super) fn edit(&mut self, frame: &mut impl Frame, edit: Edit) {
+    pub(super) fn try_edit(&mut self, frame: &mut impl Frame, edit: &Edit) -> bool {
+        if edit.decrements_ttl && self.ttl(frame.bytes()).is_some_and(|ttl| ttl <= 1) {
+            return false;
+        }
+        let pops = edit.pops_vlan && self.tags > 0;
+        if pops && (self.tags > 1 || !frame.has_room(0, TAG) || self.headers_may_grow(frame.bytes())) {
+            return false;
+        }
         // Every frame has room for its addresses.
-        let Some(start) = frame.bytes_mut().first_chunk_mut::<12>() else { return };
+        let Some(start) = frame.bytes_mut().first_chunk_mut::<12>() else { return false };
         if let Some(address) = edit.destination {
             start[..6].copy_from_slice(&address);
         }
@@ -157,9 +164,10 @@ impl At {
         if edit.decrements_ttl {
             self.decrement_ttl(frame.bytes_mut());
         }
-        if edit.pops_vlan {
+        if pops {
             self.pop_vlan(frame);
         }
+        true
     }
 
     #[inline]

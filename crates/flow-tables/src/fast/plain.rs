@@ -2,7 +2,7 @@
 
 use weir_openflow::group::Counted;
 
-use super::frame::{At, Frame, TAG};
+use super::frame::Frame;
 use super::program::{Edit, End};
 use super::{Forwarded, Parsed};
 use crate::compiled::{Met, Target, Then};
@@ -50,22 +50,23 @@ impl Switch {
         let Switch { tables, groups, ports, .. } = self;
         let last = tables.get(table)?;
         let flow = last.in_slot(slot)?;
-        let (edit, mut end) = flow.program.as_ref()?.plain?;
+        let (changes, end) = flow.program.as_deref()?.plain.as_ref()?;
+        let (edit, mut end) = (changes.edit?, *end);
         let mut in_group = None;
         if let End::Group(number) = end {
             // What a group chooses by is what the packet is by then.
-            if !edit.is_nothing() {
+            if !changes.is_nothing {
                 return None;
             }
             let chosen = groups.find(number, &parsed.fields, ports)?;
             let [Some(leg)] = chosen.legs else { return None };
-            in_group = Some(InGroup { slot: chosen.slot, bucket: chosen.first, edit: leg.edit? });
+            in_group = Some(InGroup { slot: chosen.slot, bucket: chosen.first, edit: leg.changes.edit? });
             end = leg.end;
         }
         let at = &mut parsed.at;
         // With a group, the flow itself changes nothing.
         let all = in_group.map_or(edit, |group| group.edit);
-        if matches!(end, End::Group(_) | End::Others(_)) || !may_change(frame, at, all) {
+        if matches!(end, End::Group(_) | End::Others(_)) || !at.try_edit(frame, &all) {
             return None;
         }
         last.meet(worker, slot, Counted::one(bytes), now);
@@ -77,7 +78,6 @@ impl Switch {
         if !leading.is_empty() {
             self.meet(worker, leading, bytes, now);
         }
-        at.edit(frame, all);
         Some(self.send(worker, end, parsed.in_port, frame.bytes().len()))
     }
 
@@ -86,7 +86,8 @@ impl Switch {
     fn locate(&self, target: &Target, parsed: &mut Parsed) -> Option<Located> {
         let number = match target.then {
             Then::Search(number) => number,
-            _ => return target.met().last().map(|last| Located::At(*last)),
+            Then::Go(met) => return Some(Located::At(met)),
+            Then::Leave(_) => return None,
         };
         if let Some((table, slot)) = parsed.known {
             return (table == number).then_some(Located::At((table, slot)));
@@ -97,16 +98,4 @@ impl Switch {
         parsed.known = Some((number, slot));
         Some(Located::At((number, slot)))
     }
-}
-
-/// Whether a frame may be changed so: its TTL does not end, and it has one tag where one is taken off, and room.
-#[inline]
-fn may_change(frame: &mut impl Frame, at: &At, edit: Edit) -> bool {
-    if edit.decrements_ttl && at.ttl(frame.bytes()).is_some_and(|ttl| ttl <= 1) {
-        return false;
-    }
-    if !edit.pops_vlan || at.tags == 0 {
-        return true;
-    }
-    at.tags == 1 && frame.has_room(0, TAG) && !at.headers_may_grow(frame.bytes())
 }

@@ -1,20 +1,25 @@
 //! What a flow does, prepared: the actions that change a frame where it lies, and its ways out.
 
 use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use weir_openflow::group::Bucket;
 use weir_openflow::port::number;
 use weir_openflow::{Action, Field, Instruction};
 
+use super::frame::{At, Frame};
 use crate::action_set::ActionSet;
+use crate::compiled::{Filled, Found, Templates};
 use crate::depth::Depth;
 use crate::needs::Needs;
+use crate::words::Words;
 
 /// The programs of flows. Flows that do the same have the same one: it is in the cache then, however many flows there are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Programs {
     all: HashSet<Arc<Program>>,
+    pub(crate) templates: Templates,
     /// With so many, those that no flow has any more are let go.
     tidy_at: usize,
 }
@@ -22,7 +27,7 @@ pub(crate) struct Programs {
 impl Programs {
     /// What these instructions do; nothing if that takes the interpreter.
     pub(crate) fn of(&mut self, instructions: &[Instruction]) -> Option<Arc<Program>> {
-        let program = Program::of(instructions)?;
+        let mut program = Program::of(instructions)?;
         if let Some(known) = self.all.get(&program) {
             return Some(Arc::clone(known));
         }
@@ -30,6 +35,7 @@ impl Programs {
             self.all.retain(|program| Arc::strong_count(program) > 1);
             self.tidy_at = (2 * self.all.len()).max(LEAST_TIDY);
         }
+        program.prepare(&mut self.templates);
         let program = Arc::new(program);
         self.all.insert(Arc::clone(&program));
         Some(program)
@@ -79,8 +85,52 @@ pub(crate) enum Others {
 pub(crate) struct Leg {
     pub(crate) ops: Box<[Op]>,
     pub(crate) end: End,
-    /// The changes all at once; nothing if they are not such.
+    /// The changes all at once.
+    pub(crate) changes: Changes,
+}
+
+/// Changes that are carried out at once, one way or another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Changes {
+    /// Nothing if they are not such.
     pub(crate) edit: Option<Edit>,
+    /// There are none.
+    pub(crate) is_nothing: bool,
+    filled: Prepared,
+}
+
+/// The changes for machine code, if there may be any: it follows from what the changes are.
+#[derive(Clone, Debug, Default)]
+struct Prepared(Option<Filled>);
+
+impl PartialEq for Prepared {
+    fn eq(&self, _: &Prepared) -> bool {
+        true
+    }
+}
+
+impl Eq for Prepared {}
+
+impl Hash for Prepared {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl Changes {
+    fn of(ops: &[Op]) -> Changes {
+        Changes { edit: Edit::of(ops), is_nothing: ops.is_empty(), filled: Prepared::default() }
+    }
+
+    fn prepare(&mut self, ops: &[Op], templates: &mut Templates) {
+        self.filled = Prepared(templates.fill(ops));
+    }
+
+    /// Changes a frame of which code found this, if that goes; if not, nothing has happened. Code may write words beside that nobody needs.
+    #[inline]
+    pub(crate) fn carry_out(&self, frame: &mut impl Frame, found: Found, results: &mut Words) -> bool {
+        self.is_nothing
+            || self.filled.0.as_ref().is_some_and(|filled| filled.change(frame, found, results))
+            || self.edit.as_ref().is_some_and(|edit| At::found(found).try_edit(frame, edit))
+    }
 }
 
 /// What most changes are, in place of their list.
@@ -118,11 +168,6 @@ impl Edit {
         }
         Some(edit)
     }
-
-    /// Whether it changes nothing.
-    pub(crate) fn is_nothing(&self) -> bool {
-        *self == Edit::default()
-    }
 }
 
 /// A list of actions: what leaves by one way out is a copy of what goes on to the next one.
@@ -147,8 +192,8 @@ pub(crate) struct Program {
     /// Value and mask.
     pub(crate) metadata: Option<(u64, u64)>,
     pub(crate) next: Option<u8>,
-    /// All of it, if that is no more than one [`Edit`] and one way out, where no flow before has written actions.
-    pub(crate) plain: Option<(Edit, End)>,
+    /// All of it, if that is no more than changes and then one way out, where no flow before has written actions.
+    pub(crate) plain: Option<(Changes, End)>,
 }
 
 impl Program {
@@ -177,22 +222,29 @@ impl Program {
                 Instruction::Experimenter { .. } => return None,
             }
         }
-        program.plain = program.plain();
+        program.plain = program.plain_ops().map(|(ops, end)| (Changes::of(&ops), end));
         Some(program)
     }
 
-    fn plain(&self) -> Option<(Edit, End)> {
+    /// Those changes one after the other, and the way out.
+    fn plain_ops(&self) -> Option<(Vec<Op>, End)> {
         if self.meter.is_some() || !self.applied.more.is_empty() || self.next.is_some() {
             return None;
         }
         let first = &self.applied.first;
         match &self.written {
-            None => Some((first.edit?, first.end)),
+            None => Some((first.ops.to_vec(), first.end)),
             // What is written is carried out behind what is applied, which has not left yet.
-            Some(leg) if first.end == End::Nowhere => {
-                Some((Edit::of(&[&first.ops[..], &leg.ops[..]].concat())?, leg.end))
-            }
+            Some(leg) if first.end == End::Nowhere => Some(([&first.ops[..], &leg.ops[..]].concat(), leg.end)),
             Some(_) => None,
+        }
+    }
+
+    /// Lets code be made for it.
+    fn prepare(&mut self, templates: &mut Templates) {
+        let ops = self.plain_ops();
+        if let Some(((changes, _), (ops, _))) = self.plain.as_mut().zip(ops) {
+            changes.prepare(&ops, templates);
         }
     }
 
@@ -245,7 +297,12 @@ impl ActionList {
 
 impl Leg {
     fn new(ops: Vec<Op>, end: End) -> Leg {
-        Leg { edit: Edit::of(&ops), ops: ops.into_boxed_slice(), end }
+        Leg { changes: Changes::of(&ops), ops: ops.into_boxed_slice(), end }
+    }
+
+    /// Lets code be made for it.
+    pub(crate) fn prepare(&mut self, templates: &mut Templates) {
+        self.changes.prepare(&self.ops, templates);
     }
 
     /// What has to be known of packets to carry it out.

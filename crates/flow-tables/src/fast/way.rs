@@ -13,7 +13,7 @@ use crate::index::Slot;
 use crate::parse::VLAN_TYPES;
 use crate::pipeline::MAX_COPIES;
 use crate::switch::Switch;
-use crate::words::{METADATA, presence};
+use crate::words::presence;
 
 /// Through more tables, groups and ports a packet goes by the interpreter.
 const MOST_STEPS: usize = 512;
@@ -193,21 +193,14 @@ impl<'a> Way<'a> {
                 }
             }
             if let Some((value, mask)) = program.metadata {
-                self.write_metadata(value, mask);
+                self.state.known = None;
+                self.fields.write_metadata(value, mask);
             }
             next = program.next;
         }
         let Some((table, slot, leg)) = written else { return Ok(()) };
         self.steps.push(Step::Written { table, slot })?;
         self.follow(switch, leg, true)
-    }
-
-    fn write_metadata(&mut self, value: u64, mask: u64) {
-        self.state.known = None;
-        for (at, shift) in [(METADATA, 32), (METADATA + 1, 0)] {
-            let (value, mask) = ((value >> shift) as u32, (mask >> shift) as u32);
-            self.fields.0[at] = self.fields.0[at] & !mask | value & mask;
-        }
     }
 
     /// Follows the legs of a list that a flow of a table applies, behind the first one. With the last one it ends if `is_last`.

@@ -1,0 +1,228 @@
+//! Machine code that changes frames: one program for each list of changes, whatever values they set.
+//!
+//! Such a program is given what code has found of a frame: its tags and the version of its IP. It knows where everything is then, works the changes out one after the
+//! other on what it has read, and writes what is different in the end. What is not as in most frames (fragments, what breaks off, extension headers, a TTL that ends)
+//! it leaves alone, and says so.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use weir_codegen::{Code, RESULTS};
+use weir_openflow::Field;
+
+use super::Found;
+use crate::fast::frame::{Frame, TAG};
+use crate::fast::program::Op;
+use crate::tags::LEAST;
+
+mod sheet;
+mod writer;
+
+use writer::write;
+
+/// So many lists of changes get code.
+const MOST_TEMPLATES: usize = 64;
+
+/// Longer lists, and more tags, get no code.
+const MOST_CHANGES: usize = 12;
+const MOST_PUSHED: usize = 2;
+
+/// Answers of a program.
+const LEFT_ALONE: u32 = 0;
+const CHANGED: u32 = 1;
+/// And a tag was taken off.
+const POPPED: u32 = 2;
+
+/// A change without its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Destination,
+    Source,
+    Ttl,
+    Push(u16),
+    Pop,
+    Set(Field),
+}
+
+impl Kind {
+    /// Nothing if no code is made for it.
+    fn of(op: Op) -> Option<Kind> {
+        Some(match op {
+            Op::EthDst(_) => Kind::Destination,
+            Op::EthSrc(_) => Kind::Source,
+            Op::DecrementTtl => Kind::Ttl,
+            Op::PushVlan(kind) => Kind::Push(kind),
+            Op::PopVlan => Kind::Pop,
+            Op::Set(field, _) => match field {
+                Field::VlanVid | Field::VlanPcp => Kind::Set(field),
+                _ if is_of_ip(field) || is_carried(field) => Kind::Set(field),
+                _ => return None,
+            },
+        })
+    }
+}
+
+/// Whether it is a field of IP that code sets.
+fn is_of_ip(field: Field) -> bool {
+    use Field::{IpDscp, IpEcn, Ipv4Dst, Ipv4Src, Ipv6Dst, Ipv6Flabel, Ipv6Src};
+    matches!(field, IpDscp | IpEcn | Ipv4Src | Ipv4Dst | Ipv6Src | Ipv6Dst | Ipv6Flabel)
+}
+
+/// Whether it is one of what IP carries.
+fn is_carried(field: Field) -> bool {
+    matches!(field, Field::TcpSrc | Field::TcpDst | Field::UdpSrc | Field::UdpDst)
+}
+
+/// The words that an operation sets.
+fn values(op: Op) -> Vec<u32> {
+    let address =
+        |[a, b, c, d, e, f]: [u8; 6]| vec![u32::from_be_bytes([0, 0, a, b]), u32::from_be_bytes([c, d, e, f])];
+    match op {
+        Op::EthDst(to) => address(to),
+        Op::EthSrc(from) => address(from),
+        Op::DecrementTtl | Op::PushVlan(_) | Op::PopVlan => Vec::new(),
+        Op::Set(field, value) => {
+            let value = value & field.ones();
+            (0..words_of(field)).rev().map(|word| (value >> (32 * word)) as u32).collect()
+        }
+    }
+}
+
+/// How many words of data a field takes.
+fn words_of(field: Field) -> usize {
+    field.bits().div_ceil(32) as usize
+}
+
+/// How many words of data a change takes.
+fn kind_words(kind: Kind) -> usize {
+    match kind {
+        Kind::Destination | Kind::Source => 2,
+        Kind::Ttl | Kind::Push(_) | Kind::Pop => 0,
+        Kind::Set(field) => words_of(field),
+    }
+}
+
+/// A list of changes, without their values.
+#[derive(Debug)]
+pub(crate) struct Template {
+    kinds: Box<[Kind]>,
+    /// How many tags it pushes.
+    pushed: usize,
+    pops: bool,
+    /// A frame came that it would change.
+    is_wanted: AtomicBool,
+    code: OnceLock<Result<Code, String>>,
+}
+
+/// The changes of a template with their values.
+#[derive(Clone, Debug)]
+pub(crate) struct Filled {
+    template: Arc<Template>,
+    values: Box<[u32]>,
+}
+
+/// Templates. Changes that differ in values alone have the same one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Templates {
+    all: HashMap<Box<[Kind]>, Arc<Template>>,
+}
+
+impl Templates {
+    /// These changes; nothing if there is no code for such.
+    pub(crate) fn fill(&mut self, ops: &[Op]) -> Option<Filled> {
+        let kinds: Box<[Kind]> = ops.iter().map(|op| Kind::of(*op)).collect::<Option<_>>()?;
+        let values = ops.iter().flat_map(|op| values(*op)).collect();
+        if let Some(known) = self.all.get(&kinds) {
+            return Some(Filled { template: Arc::clone(known), values });
+        }
+        let pushed = kinds.iter().filter(|kind| matches!(kind, Kind::Push(_))).count();
+        let popped = kinds.iter().filter(|kind| **kind == Kind::Pop).count();
+        // A tag that is pushed is not taken off again: that would fill a short frame up.
+        let is_in_order =
+            kinds.iter().rev().skip_while(|kind| **kind != Kind::Pop).all(|kind| !matches!(kind, Kind::Push(_)));
+        if kinds.is_empty() || kinds.len() > MOST_CHANGES || pushed > MOST_PUSHED || popped > 1 || !is_in_order {
+            return None;
+        }
+        self.tidy();
+        if self.all.len() >= MOST_TEMPLATES {
+            return None;
+        }
+        let template = Template {
+            kinds: kinds.clone(),
+            pushed,
+            pops: popped > 0,
+            is_wanted: AtomicBool::new(false),
+            code: OnceLock::new(),
+        };
+        let template = Arc::new(template);
+        self.all.insert(kinds, Arc::clone(&template));
+        Some(Filled { template, values })
+    }
+
+    /// Lets those go that nobody has any more, where there is no room.
+    fn tidy(&mut self) {
+        if self.all.len() >= MOST_TEMPLATES {
+            self.all.retain(|_, template| Arc::strong_count(template) > 1);
+        }
+    }
+
+    /// Those without code that frames have come for.
+    pub(crate) fn wanted(&self) -> impl Iterator<Item = Arc<Template>> {
+        let is_wanted = |template: &&Arc<Template>| template.is_wanted.load(Ordering::Relaxed);
+        self.all.values().filter(is_wanted).filter(|template| template.code.get().is_none()).map(Arc::clone)
+    }
+}
+
+impl Template {
+    /// Makes its code. That takes milliseconds, and memory.
+    pub(super) fn compile(&self) {
+        self.code.get_or_init(|| {
+            let program = write(self).map_err(|fault| fault.to_string());
+            program.and_then(|program| Code::compile(&program).map_err(|failed| failed.to_string()))
+        });
+    }
+}
+
+impl Filled {
+    /// Changes a frame of which code found this; if not, nothing has happened: there is no code, or the frame is not like most.
+    #[inline]
+    pub(crate) fn change(&self, frame: &mut impl Frame, found: Found, results: &mut [u32; RESULTS]) -> bool {
+        let Template { pushed, pops, is_wanted, code, .. } = &*self.template;
+        let Some(Ok(code)) = code.get() else {
+            is_wanted.store(true, Ordering::Relaxed);
+            return false;
+        };
+        let length = frame.bytes().len();
+        if *pushed == 0 && !*pops {
+            let Some(window) = frame.window() else { return false };
+            return code.run_with(window, [length as u64, found.kind()], &self.values, results) == Some(CHANGED);
+        }
+        let (front, back) = (pushed * TAG, if *pops { TAG } else { 0 });
+        if !frame.has_room(front, back) {
+            return false;
+        }
+        if front > 0 {
+            frame.prepend(front);
+        }
+        let answer = frame
+            .window()
+            .and_then(|window| code.run_with(window, [length as u64, found.kind()], &self.values, results));
+        match answer {
+            Some(CHANGED) => true,
+            Some(POPPED) => {
+                frame.trim_front(TAG);
+                if (LEAST..LEAST + TAG).contains(&length) {
+                    frame.lengthen(LEAST + front);
+                }
+                true
+            }
+            _ => {
+                if front > 0 {
+                    frame.trim_front(front);
+                }
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! A frame as it is changed, while its program is written: what of it is another value by then.
+
+use std::collections::BTreeMap;
+
+use weir_codegen::{Builder, Value};
+use weir_openflow::Field;
+
+use super::Kind;
+use super::writer::Carried;
+use crate::fast::frame::TAG;
+use crate::tags::FIRST_TYPE;
+
+/// Where IP begins in the window, and what it carries.
+#[derive(Clone, Copy)]
+pub(super) struct Ip {
+    pub(super) at: usize,
+    pub(super) is_v6: bool,
+    pub(super) carried: Carried,
+}
+
+impl Ip {
+    fn carried_at(self) -> usize {
+        self.at + if self.is_v6 { 40 } else { 20 }
+    }
+}
+
+/// A checksum: of the IPv4 header, or of what is carried.
+const HEADER: usize = 0;
+const CARRIED: usize = 1;
+
+/// A frame as it is changed. Places are those of the window.
+pub(super) struct Sheet<'b> {
+    builder: &'b mut Builder,
+    /// Where it begins.
+    start: usize,
+    tags: usize,
+    ip: Option<Ip>,
+    /// Words of 16 bits that are other ones now.
+    words: BTreeMap<usize, Value>,
+    /// Pairs of those that are one value.
+    doubles: BTreeMap<usize, Value>,
+    /// What is added up for checksums; the checksum is its complement.
+    sums: [Option<Value>; 2],
+    /// How much is taken off the TTL.
+    hops: u64,
+}
+
+impl<'b> Sheet<'b> {
+    /// A frame that begins there in the window, with so many tags, as it is.
+    pub(super) fn new(builder: &'b mut Builder, start: usize, tags: usize, ip: Option<Ip>) -> Sheet<'b> {
+        let (words, doubles) = (BTreeMap::new(), BTreeMap::new());
+        Sheet { builder, start, tags, ip, words, doubles, sums: [None; 2], hops: 0 }
+    }
+
+    /// How much is taken off the TTL.
+    pub(super) fn hops(&self) -> u64 {
+        self.hops
+    }
+
+    fn word(&mut self, at: usize) -> Value {
+        let known = self.words.get(&at).copied();
+        known.unwrap_or_else(|| self.builder.bytes(at, 2))
+    }
+
+    fn put(&mut self, at: usize, value: Value) {
+        self.words.insert(at, value);
+        self.doubles.remove(&at);
+        self.doubles.remove(&at.wrapping_sub(2));
+    }
+
+    fn double(&mut self, at: usize) -> Value {
+        if let Some(known) = self.doubles.get(&at) {
+            return *known;
+        }
+        if !self.words.contains_key(&at) && !self.words.contains_key(&(at + 2)) {
+            return self.builder.bytes(at, 4);
+        }
+        let [high, low] = [at, at + 2].map(|at| self.word(at));
+        let high = self.builder.left(high, 16);
+        self.builder.or(high, low)
+    }
+
+    fn put_double(&mut self, at: usize, value: Value) {
+        let [high, low] = self.halves(value);
+        self.put(at, high);
+        self.put(at + 2, low);
+        self.doubles.insert(at, value);
+    }
+
+    fn halves(&mut self, value: Value) -> [Value; 2] {
+        let ones = self.builder.constant(0xffff);
+        [self.builder.right(value, 16), self.builder.and(value, ones)]
+    }
+
+    /// Some bits of a word, to be those of a value.
+    fn put_bits(&mut self, at: usize, mask: u64, shift: u32, value: Value) {
+        let word = self.word(at);
+        let kept = self.builder.constant(0xffff & !(mask << shift));
+        let mask = self.builder.constant(mask);
+        let (kept, value) = (self.builder.and(word, kept), self.builder.and(value, mask));
+        let value = self.builder.left(value, shift);
+        let value = self.builder.or(kept, value);
+        self.put(at, value);
+    }
+
+    /// Carries a change out, whose values are these words of data and those behind.
+    pub(super) fn change(&mut self, kind: Kind, data: usize) {
+        match kind {
+            Kind::Destination => self.set_address(self.start, data),
+            Kind::Source => self.set_address(self.start + 6, data),
+            Kind::Ttl => self.take_hop(),
+            Kind::Push(kind) => self.push(kind),
+            Kind::Pop => self.pop(),
+            Kind::Set(field) => self.set(field, data),
+        }
+    }
+
+    fn set_address(&mut self, at: usize, data: usize) {
+        let [high, low] = [data, data + 1].map(|data| self.builder.data(data));
+        self.put(at, high);
+        self.put_double(at + 2, low);
+    }
+
+    /// Takes one off the TTL. The word of TTL and protocol, m, becomes m - 0x100: ~m + m' is the same for all, 0xfeff.
+    fn take_hop(&mut self) {
+        let Some(ip) = self.ip else { return };
+        self.hops += 1;
+        let at = ip.at + if ip.is_v6 { 6 } else { 8 };
+        let (word, less) = (self.word(at), self.builder.constant(if ip.is_v6 { u64::MAX } else { 0xff00 }));
+        let less = self.builder.add(word, less);
+        let ones = self.builder.constant(0xffff);
+        let less = self.builder.and(less, ones);
+        self.put(at, less);
+        if !ip.is_v6 {
+            let change = self.builder.constant(0xfeff);
+            self.add(HEADER, change);
+        }
+    }
+
+    /// A tag outside all others, with what the outer one says but for the bit between.
+    fn push(&mut self, kind: u16) {
+        let tag = if self.tags > 0 {
+            let (tag, mask) = (self.word(self.start + FIRST_TYPE + 2), self.builder.constant(0xefff));
+            self.builder.and(tag, mask)
+        } else {
+            self.builder.constant(0)
+        };
+        self.move_addresses(self.start - TAG);
+        let kind = self.builder.constant(kind.into());
+        self.put(self.start + FIRST_TYPE, kind);
+        self.put(self.start + FIRST_TYPE + 2, tag);
+        self.tags += 1;
+    }
+
+    fn pop(&mut self) {
+        if self.tags > 0 {
+            self.move_addresses(self.start + TAG);
+            self.tags -= 1;
+        }
+    }
+
+    /// Lets the frame begin elsewhere, with its addresses.
+    fn move_addresses(&mut self, to: usize) {
+        let addresses = [0, 4, 8].map(|at| self.double(self.start + at));
+        for at in (0..FIRST_TYPE).step_by(2) {
+            self.words.remove(&(self.start + at));
+            self.doubles.remove(&(self.start + at));
+        }
+        self.start = to;
+        for (value, at) in addresses.into_iter().zip([0, 4, 8]) {
+            self.put_double(to + at, value);
+        }
+    }
+
+    fn set(&mut self, field: Field, data: usize) {
+        match field {
+            Field::VlanVid | Field::VlanPcp if self.tags > 0 => {
+                let (mask, shift) = if field == Field::VlanVid { (0xfff, 0) } else { (7, 13) };
+                let value = self.builder.data(data);
+                self.put_bits(self.start + FIRST_TYPE + 2, mask, shift, value);
+            }
+            _ => {
+                if let Some(ip) = self.ip {
+                    self.set_in_ip(ip, field, data);
+                }
+            }
+        }
+    }
+
+    fn set_in_ip(&mut self, ip: Ip, field: Field, data: usize) {
+        use Field::{IpDscp, IpEcn, Ipv4Dst, Ipv4Src, Ipv6Dst, Ipv6Flabel, Ipv6Src, TcpDst, TcpSrc, UdpDst, UdpSrc};
+        let (at, carried_at) = (ip.at, ip.carried_at());
+        match (field, ip.is_v6, ip.carried) {
+            (IpDscp | IpEcn, ..) => {
+                let (mask, shift) = if field == IpDscp { (0x3f, 2) } else { (3, 0) };
+                let (before, value) = (self.word(at), self.builder.data(data));
+                // The class lies across the first two bytes of IPv6.
+                self.put_bits(at, mask, if ip.is_v6 { shift + 4 } else { shift }, value);
+                if !ip.is_v6 {
+                    self.cover(HEADER, &[before], at);
+                }
+            }
+            (Ipv4Src | Ipv4Dst, false, _) => {
+                let at = at + if field == Ipv4Src { 12 } else { 16 };
+                let before = [self.word(at), self.word(at + 2)];
+                let value = self.builder.data(data);
+                self.put_double(at, value);
+                self.cover(HEADER, &before, at);
+                self.cover(CARRIED, &before, at);
+            }
+            (Ipv6Src | Ipv6Dst, true, _) => {
+                let at = at + if field == Ipv6Src { 8 } else { 24 };
+                let before: Vec<Value> = (0..8).map(|word| self.word(at + 2 * word)).collect();
+                for word in 0..4 {
+                    let value = self.builder.data(data + word);
+                    self.put_double(at + 4 * word, value);
+                }
+                self.cover(CARRIED, &before, at);
+            }
+            (Ipv6Flabel, true, _) => {
+                let value = self.builder.data(data);
+                let [high, low] = self.halves(value);
+                self.put_bits(at, 0xf, 0, high);
+                self.put(at + 2, low);
+            }
+            (TcpSrc, _, Carried::Tcp) | (UdpSrc, _, Carried::Udp) => self.set_port(carried_at, data),
+            (TcpDst, _, Carried::Tcp) | (UdpDst, _, Carried::Udp) => self.set_port(carried_at + 2, data),
+            // The frame does not have it.
+            _ => {}
+        }
+    }
+
+    fn set_port(&mut self, at: usize, data: usize) {
+        let (before, value) = (self.word(at), self.builder.data(data));
+        self.put(at, value);
+        self.cover(CARRIED, &[before], at);
+    }
+
+    /// Words from a place on were these; a checksum covers them.
+    fn cover(&mut self, sum: usize, before: &[Value], at: usize) {
+        let is_there = self.ip.is_some_and(|ip| sum == HEADER || ip.carried.known().is_some());
+        if !is_there {
+            return;
+        }
+        let ones = self.builder.constant(0xffff);
+        for (old, number) in before.iter().zip(0..) {
+            let new = self.word(at + 2 * number);
+            let old = self.builder.xor(*old, ones);
+            let change = self.builder.add(old, new);
+            self.add(sum, change);
+        }
+    }
+
+    /// Where a checksum stands.
+    fn sum_at(&self, sum: usize) -> Option<usize> {
+        let ip = self.ip?;
+        if sum == HEADER { Some(ip.at + 10) } else { Some(ip.carried_at() + ip.carried.known()?.1) }
+    }
+
+    /// Adds to what becomes a checksum: RFC 1624, equation 3, HC' = ~(~HC + ~m + m'). Carries are added at the end: no sum is 0 by then that is not 0 where they are
+    /// added one by one.
+    fn add(&mut self, sum: usize, change: Value) {
+        let Some(at) = self.sum_at(sum) else { return };
+        let before = match self.sums.get(sum).copied().flatten() {
+            Some(before) => before,
+            None => {
+                let (old, ones) = (self.builder.bytes(at, 2), self.builder.constant(0xffff));
+                self.builder.xor(old, ones)
+            }
+        };
+        let after = self.builder.add(before, change);
+        if let Some(place) = self.sums.get_mut(sum) {
+            *place = Some(after);
+        }
+    }
+
+    /// Writes checksums, when all is changed.
+    pub(super) fn write_sums(&mut self) {
+        for sum in [HEADER, CARRIED] {
+            let Some((value, at)) = self.sums.get(sum).copied().flatten().zip(self.sum_at(sum)) else { continue };
+            // Fewer than 2,048 numbers of 17 bits: two carries.
+            let ones = self.builder.constant(0xffff);
+            let mut value = value;
+            for _ in 0..2 {
+                let (high, low) = (self.builder.right(value, 16), self.builder.and(value, ones));
+                value = self.builder.add(high, low);
+            }
+            value = self.builder.xor(value, ones);
+            if sum == CARRIED && self.ip.is_some_and(|ip| ip.carried == Carried::Udp) {
+                value = self.udp_sum(value, at);
+            }
+            self.put(at, value);
+        }
+    }
+
+    /// Zero says that UDP has no checksum (RFC 768): it stays so, and no sum becomes it.
+    fn udp_sum(&mut self, value: Value, at: usize) -> Value {
+        let before = self.builder.bytes(at, 2);
+        let [is_zero, was_zero] = [value, before].map(|value| self.all_if_zero(value));
+        let value = self.builder.or(value, is_zero);
+        let all = self.builder.constant(0xffff);
+        let kept = self.builder.xor(was_zero, all);
+        self.builder.and(value, kept)
+    }
+
+    /// 16 bits, all of them if a word is 0, or else none.
+    fn all_if_zero(&mut self, word: Value) -> Value {
+        let (less, ones) = (self.builder.constant(u64::MAX), self.builder.constant(0xffff));
+        let borrowed = self.builder.add(word, less);
+        let borrowed = self.builder.right(borrowed, 48);
+        self.builder.and(borrowed, ones)
+    }
+
+    /// Bytes that change.
+    pub(super) fn changes(self) -> Vec<(usize, usize, Value)> {
+        let Sheet { words, doubles, .. } = self;
+        let covered = |at: usize| at >= 2 && doubles.contains_key(&(at - 2));
+        words
+            .into_iter()
+            .filter(|(at, _)| !covered(*at))
+            .map(|(at, value)| match doubles.get(&at) {
+                Some(double) => (at, 4, *double),
+                None => (at, 2, value),
+            })
+            .collect()
+    }
+}

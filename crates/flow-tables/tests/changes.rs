@@ -1,0 +1,319 @@
+//! Machine code that changes frames against the definition: set-field, tags, TTL, by flows and by groups, behind code and behind searches.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod pipelines;
+
+use std::cell::Cell;
+
+use pipelines::simple::frame;
+use pipelines::{Became, Buffer, PORTS, by_definition, counted, out, set, switch_with};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use weir_flow_tables::{Forwarded, Frame, Frames, Packet, Switch, Worker};
+use weir_openflow::flow::FlowMod;
+use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
+use weir_openflow::{Action, Field, Instruction, Match, Oxm};
+
+/// Takes a frame the short way, or else the longer one; whether it was the short one.
+fn take(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> (Option<Became>, bool) {
+    let (mut known, mut copies, mut frame) = (Frames::new(1, Worker::default()), Vec::new(), Buffer::of(bytes));
+    switch.begin(&mut known);
+    switch.look(&mut frame, port, &mut known);
+    switch.approach(&mut known);
+    // Code that tries flows may have changed it.
+    let looked = frame.bytes().to_vec();
+    let hastened = switch.hasten(0, &mut frame, &mut known, now);
+    if hastened.is_none() {
+        assert_eq!(frame.bytes(), looked, "it gave up, and changed something");
+    }
+    let became = match hastened {
+        Some(port) => Some(Forwarded::Sent(port)),
+        None => switch.forward(0, &mut frame, &mut known, &mut copies, now),
+    };
+    switch.settle(&mut known, now);
+    // It may have moved, where a tag came off, and a short one was filled up.
+    let untouched = Buffer::of(bytes);
+    if frame.behind().len() == untouched.behind().len() {
+        assert_eq!(frame.behind(), untouched.behind(), "something changed behind the frame");
+    }
+    let became = became.map(|became| match became {
+        Forwarded::Sent(port) => Ok([vec![(port, frame.bytes().to_vec())], copies].concat()),
+        Forwarded::Dropped(why) => Err(why),
+    });
+    (became, hastened.is_some())
+}
+
+/// How many frames went the short way before there was code for what they met, and with it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Short {
+    all: u64,
+    without: u64,
+    with: u64,
+    /// Of all, those that went through the last table.
+    through_last: u64,
+}
+
+/// Takes frames twice through a switch with code, which gets that of changes in between, and through one that follows the definition.
+fn both_ways(groups: &[GroupMod], flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Result<Short, TestCaseError> {
+    let [mut compiled, mut definition] = [0, 1].map(|_| switch_with(groups.to_vec(), flows));
+    let (mut short, mut through_last) = ([0, 0], 0);
+    let lookups = |switch: &Switch| switch.tables.stats()[2].lookups;
+    for (round, short) in (0..).zip(&mut short) {
+        pipelines::compile(&mut compiled);
+        for ((port, bytes), now) in packets.iter().zip((round * 1_000_000..).step_by(1000)) {
+            let before = lookups(&compiled);
+            let (became, was_short) = take(&mut compiled, *port, bytes, now);
+            *short += u64::from(was_short);
+            through_last += u64::from(was_short && lookups(&compiled) > before);
+            match became {
+                Some(became) => {
+                    prop_assert_eq!(became, by_definition(&mut definition, *port, bytes, now), "{:x?}", bytes);
+                }
+                None => {
+                    let [one, other] = [&mut compiled, &mut definition]
+                        .map(|switch| switch.judge(Packet::new(*port, bytes.clone()), now));
+                    prop_assert_eq!(one, other);
+                }
+            }
+        }
+    }
+    prop_assert_eq!(counted(&compiled, 0), counted(&definition, 0));
+    let [without, with] = short;
+    Ok(Short { all: packets.len() as u64, without, with, through_last })
+}
+
+/// What packets are, so that their fields may be set.
+fn kinds() -> Vec<(Vec<Oxm>, Vec<Field>)> {
+    use Field::{IpDscp, IpEcn, IpProto, Ipv4Dst, Ipv4Src, Ipv6Dst, Ipv6Flabel, Ipv6Src};
+    let (four, six) = (vec![IpDscp, IpEcn, Ipv4Src, Ipv4Dst], vec![IpDscp, IpEcn, Ipv6Src, Ipv6Dst, Ipv6Flabel]);
+    let ports = [
+        (6, [Field::TcpSrc, Field::TcpDst]),
+        (17, [Field::UdpSrc, Field::UdpDst]),
+        (132, [Field::SctpSrc, Field::SctpDst]),
+    ];
+    let mut all = vec![
+        (vec![], vec![]),
+        (vec![Oxm::masked(Field::VlanVid, 0x1000, 0x1000)], vec![Field::VlanVid, Field::VlanPcp]),
+    ];
+    for (kind, fields) in [(0x0800, four), (0x86dd, six)] {
+        let is_one = Oxm::exact(Field::EthType, kind);
+        all.push((vec![is_one], fields.clone()));
+        for (protocol, ports) in ports {
+            let fields = [&fields[..], &ports, &ports].concat();
+            all.push((vec![is_one, Oxm::exact(IpProto, protocol)], fields));
+        }
+    }
+    all
+}
+
+/// Values that are the same as those of frames now and then.
+fn value() -> impl Strategy<Value = u128> {
+    prop_oneof![Just(0), Just(u128::MAX), Just(53), Just(0x0a00_0001), any::<u128>()]
+}
+
+fn changes(fields: Vec<Field>, most: usize) -> impl Strategy<Value = Vec<Action>> {
+    let others = prop_oneof![
+        1 => value().prop_map(|value| set(Field::EthDst, value)),
+        1 => value().prop_map(|value| set(Field::EthSrc, value)),
+        3 => Just(Action::DecNwTtl),
+        1 => Just(Action::PushVlan(0x8100)),
+        1 => Just(Action::PushVlan(0x88a8)),
+        2 => Just(Action::PopVlan),
+    ];
+    let change = if fields.is_empty() {
+        others.boxed()
+    } else {
+        let set = (prop::sample::select(fields), value()).prop_map(|(field, value)| {
+            set(field, if field == Field::VlanVid { value & 0xfff | 0x1000 } else { value })
+        });
+        prop_oneof![set, others].boxed()
+    };
+    proptest::collection::vec(change, 0..most)
+}
+
+/// Mostly by a port that sends.
+fn way_out() -> impl Strategy<Value = Action> {
+    prop_oneof![4 => prop::sample::select(vec![1, 2, 3, 6]), 1 => 1..=PORTS].prop_map(out)
+}
+
+fn flow() -> impl Strategy<Value = FlowMod> {
+    let made = prop::sample::select(kinds()).prop_flat_map(|(asked, fields)| {
+        let end = prop_oneof![3 => way_out(), 2 => (20_u32..24).prop_map(Action::Group)];
+        (Just(asked), changes(fields, 5), end, any::<bool>())
+    });
+    (made, 0_u16..4).prop_map(|((asked, mut actions, end, is_written), priority)| {
+        // A flow that changes its packets goes to a group on the longer way.
+        if matches!(end, Action::Group(_)) && priority > 0 {
+            actions.clear();
+        }
+        actions.push(end);
+        let made = if is_written { Instruction::WriteActions(actions) } else { Instruction::ApplyActions(actions) };
+        FlowMod::add(0, priority, Match::new(asked).unwrap(), vec![made])
+    })
+}
+
+/// Groups of one bucket, or which choose one, that change anything.
+fn groups() -> impl Strategy<Value = Vec<GroupMod>> {
+    let fields: Vec<Field> = kinds().into_iter().flat_map(|(_, fields)| fields).collect();
+    let bucket = move || {
+        (changes(fields.clone(), 4), way_out()).prop_map(|(mut actions, end)| {
+            actions.push(end);
+            Bucket { weight: 0, watch_port: group::ANY, watch_group: group::ANY, actions }
+        })
+    };
+    let indirect = proptest::collection::vec(bucket(), 3);
+    (indirect, proptest::option::of((bucket(), bucket()))).prop_map(|(buckets, select)| {
+        let add = |group, kind, buckets| GroupMod { command: GroupCommand::Add, kind, group, buckets };
+        let one = (20..).zip(buckets).map(|(group, bucket)| add(group, GroupKind::Indirect, vec![bucket]));
+        let weighed = |bucket| Bucket { weight: 1, ..bucket };
+        let two = select.map(|(one, other)| add(23, GroupKind::Select, vec![weighed(one), weighed(other)]));
+        one.chain(two).collect()
+    })
+}
+
+/// The flows behind a search: in a table with many others, which nobody meets.
+fn behind_a_search(flows: Vec<FlowMod>) -> Vec<FlowMod> {
+    let leads = FlowMod::add(0, 1, Match::default(), vec![Instruction::GotoTable(1)]);
+    let others = (0..30).map(|n| {
+        let asked = Match::new(vec![Oxm::exact(Field::EthDst, 0xffff_0000 | n)]).unwrap();
+        FlowMod::add(1, 9, asked, vec![])
+    });
+    let flows = flows.into_iter().map(|flow| FlowMod { table: 1, ..flow });
+    [leads].into_iter().chain(others).chain(flows).collect()
+}
+
+/// Frames whose checksums are anything, and which may break off.
+fn packet() -> impl Strategy<Value = (u32, Vec<u8>)> {
+    let end = proptest::collection::vec(prop_oneof![Just(0), Just(0xff), any::<u8>()], 26);
+    (1..=PORTS, frame(), end, prop::option::weighted(0.1, 14_usize..90)).prop_map(|(port, mut frame, end, length)| {
+        let at = frame.len().saturating_sub(end.len()).max(14);
+        frame.truncate(at);
+        frame.extend(end);
+        frame.truncate(length.unwrap_or(usize::MAX));
+        (port, frame)
+    })
+}
+
+/// Takes random packets through random tables.
+fn run(cases: u32, tables: impl Strategy<Value = Vec<FlowMod>>) -> Short {
+    let sum = Cell::new(Short::default());
+    let config = ProptestConfig { cases, source_file: Some(file!()), ..ProptestConfig::default() };
+    let packets = proptest::collection::vec(packet(), 20..60);
+    let outcome = TestRunner::new(config).run(&(tables, groups(), packets), |(flows, groups, packets)| {
+        let Short { all, without, with, through_last } = both_ways(&groups, &flows, &packets)?;
+        let before = sum.get();
+        sum.set(Short {
+            all: before.all + all,
+            without: before.without + without,
+            with: before.with + with,
+            through_last: before.through_last + through_last,
+        });
+        Ok(())
+    });
+    outcome.unwrap();
+    sum.get()
+}
+
+/// Random changes of random frames, by flows that code tries, and by such that are searched.
+#[test]
+fn code_changes_frames_as_the_definition_does() {
+    let flows = proptest::collection::vec(flow(), 3..12);
+    let tables = (flows, any::<bool>())
+        .prop_map(|(flows, is_searched)| if is_searched { behind_a_search(flows) } else { flows });
+    let short = run(80, tables);
+    // Else nothing was shown: what goes the short way only with code was changed by it.
+    assert!((short.with - short.without) * 20 > short.all, "{short:?}");
+}
+
+/// Flows of a searched table lead on, and write metadata, by which the next flow is found.
+#[test]
+fn searches_lead_to_other_tables_as_the_definition_says() {
+    let metadata = || (0_u64..4, prop_oneof![Just(3_u64), Just(1_u64), Just(1 << 40 | 1)]);
+    let leads = (prop::sample::select(kinds()), proptest::option::of(metadata()), 0_u16..4);
+    let leads = leads.prop_map(|((asked, _), metadata, priority)| {
+        let metadata = metadata.map(|(metadata, mask)| Instruction::WriteMetadata { metadata, mask });
+        let made = metadata.into_iter().chain([Instruction::GotoTable(2)]).collect();
+        FlowMod::add(0, priority, Match::new(asked).unwrap(), made)
+    });
+    let behind = (flow(), proptest::option::of(metadata())).prop_map(|(flow, metadata)| {
+        let asked = metadata.map(|(value, mask)| Oxm::masked(Field::Metadata, (value & mask).into(), mask.into()));
+        let fields = asked.into_iter().chain(flow.matches.fields().iter().copied()).collect();
+        FlowMod { table: 2, matches: Match::new(fields).unwrap(), ..flow }
+    });
+    let first = proptest::collection::vec(prop_oneof![3 => leads, 1 => flow()], 3..10);
+    let tables = (first, proptest::collection::vec(behind, 3..12))
+        .prop_map(|(first, behind)| [behind_a_search(first), behind].concat());
+    let short = run(80, tables);
+    assert!(short.through_last * 20 > short.all, "{short:?}");
+}
+
+/// Every checksum that a packet may come in with, of IPv4 and of UDP, of which 0 is none, and of TCP.
+#[test]
+fn every_checksum_is_updated_as_the_definition_does() {
+    let is = |protocol: u8| vec![Oxm::exact(Field::EthType, 0x0800), Oxm::exact(Field::IpProto, protocol.into())];
+    let udp = vec![set(Field::Ipv4Dst, 0x0a00_0001), set(Field::UdpDst, 99), Action::DecNwTtl, out(2)];
+    let tcp = vec![set(Field::IpDscp, 9), set(Field::TcpSrc, 99), set(Field::Ipv4Src, 0x0a00_0009), out(2)];
+    let flow = |protocol, actions| {
+        FlowMod::add(0, 1, Match::new(is(protocol)).unwrap(), vec![Instruction::ApplyActions(actions)])
+    };
+    let flows = [flow(17, udp), flow(6, tcp)];
+    let [mut compiled, mut definition] = [0, 1].map(|_| switch_with(Vec::new(), &flows));
+    let frame = |protocol: u8, sum: u16| {
+        let [high, low] = sum.to_be_bytes();
+        let ip = [8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 9, protocol, high, low, 192, 0, 2, 1, 10, 0, 0, 2];
+        let mut frame = [&[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1][..], &ip, &[1, 1, 0, 53, 0, 26], &[7; 20]].concat();
+        let at = if protocol == 17 { 40 } else { 50 };
+        frame[at..at + 2].copy_from_slice(&[high, low]);
+        frame
+    };
+    // What is wanted is known by frames.
+    pipelines::compile(&mut compiled);
+    for protocol in [6, 17] {
+        assert!(!take(&mut compiled, 1, &frame(protocol, 1), 0).1);
+    }
+    pipelines::compile(&mut compiled);
+    for protocol in [6, 17] {
+        for sum in 0..=u16::MAX {
+            let bytes = frame(protocol, sum);
+            let (became, was_short) = take(&mut compiled, 1, &bytes, 0);
+            assert!(was_short, "{protocol} {sum}");
+            assert_eq!(became, Some(by_definition(&mut definition, 1, &bytes, 0)), "{protocol} {sum}");
+        }
+    }
+}
+
+/// Other values are other data: 10,000 changes of flows make no code.
+#[test]
+fn other_values_take_no_other_code() {
+    let asked = vec![Oxm::exact(Field::EthType, 0x0800)];
+    let flow = |address: u128| {
+        let actions = vec![Action::PushVlan(0x8100), set(Field::Ipv4Dst, address), out(2)];
+        FlowMod::add(0, 1, Match::new(asked.clone()).unwrap(), vec![Instruction::ApplyActions(actions)])
+    };
+    let mut switch = switch_with(Vec::new(), &[flow(1)]);
+    let ip = [8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 9, 17, 1, 2, 192, 0, 2, 1, 10, 0, 0, 2];
+    let frame = [&[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1][..], &ip, &[1, 1, 0, 53, 0, 26], &[7; 20]].concat();
+    pipelines::compile(&mut switch);
+    assert!(!take(&mut switch, 1, &frame, 0).1);
+    pipelines::compile(&mut switch);
+    for address in 0..10_000_u32 {
+        switch.flow_mod(&flow(address.into()), 0).unwrap();
+        assert!(switch.recipe().is_none());
+        if address % 100 == 0 {
+            let (became, was_short) = take(&mut switch, 1, &frame, 0);
+            assert!(was_short);
+            assert_eq!(became.unwrap().unwrap()[0].1[34..38], address.to_be_bytes());
+        }
+    }
+    // Another list of changes takes other code, and the usual way until then; none where there is to be none.
+    let other = vec![set(Field::Ipv4Dst, 7), Action::PushVlan(0x8100), out(2)];
+    let other = FlowMod::add(0, 1, Match::new(asked.clone()).unwrap(), vec![Instruction::ApplyActions(other)]);
+    switch.flow_mod(&other, 0).unwrap();
+    assert!(switch.recipe().is_none() && !take(&mut switch, 1, &frame, 0).1);
+    let recipe = switch.recipe().unwrap();
+    switch.install(recipe.compile());
+    assert!(take(&mut switch, 1, &frame, 0).1);
+    switch.allow_code(false);
+    assert!(!take(&mut switch, 1, &frame, 0).1 && switch.recipe().is_none());
+}
