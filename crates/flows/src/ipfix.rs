@@ -82,13 +82,16 @@ impl Shape {
             Shape::FourBySix => &[(8, 4), (12, 4), (62, 16), (9, 1), (13, 1), (32, 2)],
             Shape::Six => &[(27, 16), (28, 16), (62, 16), (29, 1), (30, 1), (139, 2), (31, 4)],
         };
-        // Interfaces, VRFs, VLAN, ports, protocol, class, TCP flags, packets, bytes, first, last, why it ended.
+        // Interfaces, VRFs, both VLANs in and out, ports, protocol, class, TCP flags, packets, bytes, first, last, why it ended.
         let others: &[Field] = &[
             (10, 4),
             (14, 4),
             (234, 4),
             (235, 4),
             (58, 2),
+            (245, 2),
+            (59, 2),
+            (255, 2),
             (7, 2),
             (11, 2),
             (4, 1),
@@ -266,7 +269,7 @@ fn record(shape: Shape, flow: &Ended) -> Vec<u8> {
         Output::Here | Output::Nowhere | Output::Unknown => 0,
     };
     [if_index(key.input), output, key.vrf.into(), key.hop.vrf.into()].iter().for_each(|word| put(&word.to_be_bytes()));
-    [key.vlan, key.ports[0], key.ports[1]].iter().for_each(|word| put(&word.to_be_bytes()));
+    [key.vlans, key.hop.vlans, key.ports].iter().flatten().for_each(|word| put(&word.to_be_bytes()));
     put(&[key.protocol, key.class]);
     put(&u16::from(*flags).to_be_bytes());
     [packets, bytes, first, last].iter().for_each(|word| put(&word.to_be_bytes()));

@@ -5,16 +5,13 @@ use std::net::IpAddr;
 use weir_stage::{FlowHop, Sample};
 use weir_wire::{Ipv4, Ipv6, View, ethernet, ipv4, ipv6};
 
-/// Bytes in front of a network header that are its EtherType.
-const ETHERTYPE: usize = 2;
-
 /// What packets of a flow have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     /// The number of the interface that they came in by.
     pub input: u16,
-    /// The identifier of the outer VLAN tag, 0 if there is none.
-    pub vlan: u16,
+    /// The identifiers of their VLAN tags, the outer one first; 0 where there is none.
+    pub vlans: [u16; 2],
     /// The number of the VRF that they came in.
     pub vrf: u16,
     /// Where they go.
@@ -45,9 +42,7 @@ pub(crate) struct Part {
 impl FlowKey {
     /// The flow of a sample, and what it adds to it; `None` if it is no IP packet.
     pub(crate) fn of(sample: &Sample) -> Option<(FlowKey, Part)> {
-        let l3 = usize::from(sample.l3);
-        let ethertype = sample.head().get(l3.checked_sub(ETHERTYPE)?..l3)?;
-        match u16::from_be_bytes(*ethertype.first_chunk()?) {
+        match sample.ethertype()? {
             ethernet::IPV4 => four(sample),
             ethernet::IPV6 => six(sample),
             _ => None,
@@ -88,7 +83,7 @@ fn flow(sample: &Sample, head: Head, protocol: u8, above: &[u8], len: usize) -> 
     let has_ports = matches!(protocol, ipv4::UDP | ipv4::TCP | ipv4::SCTP | ipv4::DCCP | ipv4::UDP_LITE);
     let key = FlowKey {
         input: sample.input,
-        vlan: sample.vlan,
+        vlans: sample.vlans,
         vrf: sample.vrf,
         hop: sample.hop,
         addresses: head.addresses,
@@ -100,6 +95,6 @@ fn flow(sample: &Sample, head: Head, protocol: u8, above: &[u8], len: usize) -> 
     };
     let flags = if protocol == ipv4::TCP { above.get(13).copied().unwrap_or(0) } else { 0 };
     // No more than there was, whatever the header says.
-    let there = u64::from(sample.len).saturating_sub(sample.l3.into());
+    let there = u64::from(sample.rest()).saturating_sub(sample.l3.into());
     (key, Part { bytes: there.min(len as u64), flags })
 }

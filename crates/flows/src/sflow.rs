@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use weir_stage::flows::InterfaceCounters;
 use weir_stage::{Output, Sample};
+use weir_wire::ethernet;
 
 use crate::{DATAGRAM, if_index};
 
@@ -20,8 +21,10 @@ const EXTENDED_ROUTER: u32 = 1002;
 const GENERIC_COUNTERS: u32 = 1;
 const PORT_NAME: u32 = 1005;
 
-/// The header of a raw packet is Ethernet's.
+/// What a raw packet begins with (section 5.3, `header_protocol`).
 const ETHERNET: u32 = 1;
+const IPV4: u32 = 11;
+const IPV6: u32 = 12;
 
 /// Bytes of a frame check sequence, which is counted and was taken off.
 const CHECK: u32 = 4;
@@ -33,8 +36,9 @@ const INTERNAL: u32 = 0x3fff_ffff;
 /// Bytes in front of a datagram's samples at most: version, agent, its part, numbers of the datagram and of its samples, uptime.
 const HEADER: usize = 40;
 
-/// A counter that is not kept.
+/// A counter that is not kept, and one of 64 bits.
 const UNKNOWN: u32 = u32::MAX;
+const UNKNOWN_BYTES: u64 = u64::MAX;
 
 /// A count as it goes on for collectors, for whom it never falls: where it begins anew here, it goes on there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -218,18 +222,26 @@ fn record(kind: u32, content: &Words) -> Vec<u8> {
     words.0
 }
 
-/// The first bytes of the frame.
+/// The first bytes of the frame, or of what was in a tunnel: "the number of octets removed from the packet before extracting" them is told (section 5.3,
+/// `stripped`), and the length of the whole frame.
 fn raw(sample: &Sample) -> Vec<u8> {
+    let protocol = match sample.ethertype() {
+        _ if sample.stripped == 0 => ETHERNET,
+        Some(ethernet::IPV6) => IPV6,
+        _ => IPV4,
+    };
     let mut words = Words::default();
-    words.words(&[ETHERNET, sample.len.saturating_add(CHECK), CHECK]);
+    words.words(&[protocol, sample.len.saturating_add(CHECK), CHECK + u32::from(sample.stripped)]);
     words.opaque(sample.head());
     record(RAW_PACKET, &words)
 }
 
-/// Its VLAN on the way in; what it is on the way out a collector knows by the interface.
+/// Its outer VLAN on the way in, and on the way out as far as it goes there.
 fn switched(sample: &Sample) -> Vec<u8> {
+    let [[input, _], [output, _]] = [sample.vlans, sample.hop.vlans];
+    let leaves = matches!(sample.hop.output, Output::Interface(_));
     let mut words = Words::default();
-    words.words(&[sample.vlan.into(), UNKNOWN, UNKNOWN, UNKNOWN]);
+    words.words(&[input.into(), UNKNOWN, if leaves { output.into() } else { UNKNOWN }, UNKNOWN]);
     record(EXTENDED_SWITCH, &words)
 }
 
@@ -254,12 +266,11 @@ fn generic(interface: &InterfaceCounters) -> Words {
     // Full duplex; up as it is meant to be (bit 0), and in operation (bit 1).
     words.words(&[1, u32::from(interface.enabled) | u32::from(interface.up) << 1]);
     // Of packets all are told as unicast: kinds are not told apart, and drops are counted by stage and reason.
-    let [packets, bytes] = interface.received;
-    words.long(bytes);
-    words.words(&[packets as u32, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN]);
-    let [packets, bytes] = interface.sent;
-    words.long(bytes);
-    words.words(&[packets as u32, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN]);
+    for (counted, others) in [(interface.received, 5), (interface.sent, 4)] {
+        words.long(counted.map_or(UNKNOWN_BYTES, |[_, bytes]| bytes));
+        words.words(&[counted.map_or(UNKNOWN, |[packets, _]| packets as u32)]);
+        words.words([UNKNOWN; 5].get(..others).unwrap_or_default());
+    }
     words.words(&[2]); // Not promiscuous.
     words
 }

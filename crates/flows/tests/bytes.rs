@@ -1,9 +1,10 @@
 //! Datagrams byte by byte, written down by hand from the definitions.
 
 use weir_flows::{Cache, Ipfix, Limits, Names, Sflow};
+use weir_stage::flows::InterfaceCounters;
 use weir_stage::{FlowHop, Output};
 
-use crate::{hop, interface, sample, tcp4};
+use crate::{hop, icmp6, interface, sample, tcp4, tunnelled};
 
 /// Bytes of words of 32 bits.
 fn words(words: &[u32]) -> Vec<u8> {
@@ -32,7 +33,7 @@ fn a_datagram_of_sflow() {
     sflow.sample(&sample(&tcp4(0x12), 0x0800, 218, FlowHop { output: Output::Here, ..hop(None) }));
     sflow.counters(&interface());
     let raw = [words(&[1, 16 + 128, 1, 222, 4, 128]), frame(0x12)].concat();
-    let switched = words(&[1001, 16, 100, u32::MAX, u32::MAX, u32::MAX]);
+    let switched = |out: u32| words(&[1001, 16, 100, u32::MAX, out, u32::MAX]);
     let routed = words(&[1002, 16, 1, 0xc633_6407, 24, 16]);
     let expected = [
         // Version; the agent, which has an IPv6 address; its part, the datagram's number, uptime, samples.
@@ -40,12 +41,12 @@ fn a_datagram_of_sflow() {
         // A flow sample: the first one of interface 5, its rate, pool and losses, in and out, three records.
         words(&[1, 32 + 152 + 24 + 24, 1, 5, 1000, 5000, 3, 5, 7, 3]),
         raw.clone(),
-        switched.clone(),
+        switched(200),
         routed,
         // The second one is for the agent itself.
         words(&[1, 32 + 152 + 24, 2, 5, 1000, 5000, 3, 5, 0x3fff_ffff, 2]),
         raw,
-        switched,
+        switched(u32::MAX),
         // A counter sample: the first one of interface 5, two records.
         words(&[2, 12 + 96 + 20, 1, 5, 2]),
         // Its number and type (l2vlan), no speed, full duplex, up.
@@ -64,6 +65,26 @@ fn a_datagram_of_sflow() {
     assert_eq!(next[48..52], words(&[2]), "the second counter sample of the interface");
 }
 
+/// Section 5.3: "header_protocol" is that of what is told, "frame_length" that of the packet as it came with its check sequence, and "stripped" says how much
+/// of it is missing in front and behind. Counters that are not kept are told as unknown.
+#[test]
+fn a_packet_that_was_in_a_tunnel_is_told_as_such() {
+    let mut sflow = Sflow::new("192.0.2.1".parse().unwrap(), 9, 1);
+    for (packet, protocol) in [(tcp4(0x10), 11), (icmp6(), 12)] {
+        sflow.sample(&tunnelled(&packet, FlowHop { output: Output::Unknown, ..hop(None) }));
+        let datagram = sflow.take(0).remove(0);
+        let mut kept = packet;
+        kept.resize(128, 0);
+        let raw = [words(&[1, 16 + 128, protocol, 258, 58, 128]), kept].concat();
+        // Behind the headers of datagram, sample and records.
+        assert_eq!(datagram[28 + 8 + 32..][..raw.len()], raw);
+    }
+    sflow.counters(&InterfaceCounters { received: None, sent: None, ..interface() });
+    let datagram = sflow.take(0).remove(0);
+    let counters = [words(&[1, 88, 5, 135, 0, 0, 1, 3]), words(&[u32::MAX; 15]), words(&[2])].concat();
+    assert_eq!(datagram[28 + 8 + 12..][..counters.len()], counters);
+}
+
 /// RFC 7011 section 3: templates, options and a flow, each in a set of its own, in one message.
 #[test]
 fn a_message_of_ipfix() {
@@ -74,19 +95,20 @@ fn a_message_of_ipfix() {
     cache.add(&sample(&tcp4(0x10), 0x0800, 218, hop(Some("198.51.100.7"))), 3000);
     cache.end().iter().for_each(|flow| ipfix.flow(flow));
     let first = |next_hop: u16, length: u16| halves(&[8, 4, 12, 4, next_hop, length, 9, 1, 13, 1, 32, 2]);
-    // Interfaces, VRFs, VLAN, ports, protocol, class, TCP flags, packets, bytes, first and last time, why it ended, who selected it.
+    // Interfaces, VRFs, VLANs, ports, protocol, class, TCP flags, packets, bytes, first and last time, why it ended, who selected it.
     let rest = halves(&[
-        10, 4, 14, 4, 234, 4, 235, 4, 58, 2, 7, 2, 11, 2, 4, 1, 5, 1, 6, 2, 2, 8, 1, 8, 152, 8, 153, 8, 136, 1,
+        10, 4, 14, 4, 234, 4, 235, 4, 58, 2, 245, 2, 59, 2, 255, 2, 7, 2, 11, 2, 4, 1, 5, 1, 6, 2, 2, 8, 1, 8, 152, 8,
+        153, 8, 136, 1,
     ]);
     let six = halves(&[27, 16, 28, 16, 62, 16, 29, 1, 30, 1, 139, 2, 31, 4]);
     let templates = [
-        halves(&[259, 21]),
+        halves(&[259, 24]),
         first(15, 4),
         rest.clone(),
-        halves(&[260, 21]),
+        halves(&[260, 24]),
         first(62, 16),
         rest.clone(),
-        halves(&[261, 22]),
+        halves(&[261, 25]),
         six,
         rest,
     ]
@@ -102,7 +124,7 @@ fn a_message_of_ipfix() {
     let flow = [
         vec![10, 0, 0, 1, 192, 0, 2, 9, 198, 51, 100, 7, 24, 16, 0, 0],
         words(&[5, 7, 0, 2]),
-        halves(&[100, 1000, 443]),
+        halves(&[100, 0, 200, 7, 1000, 443]),
         vec![6, 0x28, 0, 0x12],
         // Two packets of 200 bytes, from second 1 to second 3; somebody ended it.
         words(&[0, 2, 0, 400, 0, 1000, 0, 3000]),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use weir_flows::{Cache, DATAGRAM, EndReason, Ipfix, Limits, Names, Sflow};
 use weir_stage::{Random, Sample};
 
-use crate::{hop, sample, tcp4};
+use crate::{hop, icmp6, sample, tcp4, tunnelled};
 
 /// Every record of data counts, those of options too, and those of templates do not (RFC 7011 section 3.1); no datagram is too long.
 #[test]
@@ -34,7 +34,7 @@ fn sequence_numbers_count_records_over_messages() {
                 at += match set {
                     256 => 23,
                     257 | 258 => 5 + usize::from(message[at + 4]),
-                    _ => 4 + 4 + 4 + 1 + 1 + 2 + 16 + 6 + 2 + 2 + 32 + 1,
+                    _ => 4 + 4 + 4 + 1 + 1 + 2 + 16 + 12 + 2 + 2 + 32 + 1,
                 };
                 expected += 1;
             }
@@ -68,6 +68,21 @@ fn what_headers_say_is_not_believed_beyond_the_frame() {
     let flow = cache.add(&sample(&packet, 0x0800, 218, hop(None)), 1).unwrap();
     assert_eq!((flow.key.ports, flow.flags, flow.bytes), ([0, 0], 0, 200));
     assert_eq!(flow.key.addresses[0], IpAddr::from([10, 0, 0, 1]));
+}
+
+/// What was in a tunnel has the bytes and the flow of its own, and that of the customer whose tags it had.
+#[test]
+fn a_packet_that_was_in_a_tunnel_is_of_its_own_flow() {
+    let mut cache = Cache::new(Limits { flows: 8, active: 1, inactive: 1 });
+    assert_eq!(cache.add(&tunnelled(&tcp4(0x02), hop(None)), 1), None);
+    assert_eq!(cache.add(&tunnelled(&icmp6(), hop(None)), 1), None);
+    let other = Sample { vlans: [100, 8], ..tunnelled(&tcp4(0x02), hop(None)) };
+    assert_eq!(cache.add(&other, 1), None);
+    let mut ended = cache.end();
+    ended.sort_by_key(|flow| (flow.key.addresses, flow.key.vlans));
+    let told = ended.iter().map(|flow| (flow.key.vlans[1], flow.key.ports, flow.key.protocol, flow.bytes, flow.flags));
+    let (tcp, icmp) = ([1000, 443], [0, 0]);
+    assert_eq!(told.collect::<Vec<_>>(), [(8, tcp, 6, 200, 2), (9, tcp, 6, 200, 2), (9, icmp, 58, 56, 0)]);
 }
 
 /// Of a function that was built anew: what it counts begins again, and goes on for collectors.

@@ -15,12 +15,19 @@ pub(crate) fn sample(packet: &[u8], ethertype: u16, len: u32, hop: FlowHop) -> S
         [[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0, 0, 100].as_slice(), &ethertype.to_be_bytes(), packet].concat();
     let kept = frame.len().min(HEAD);
     head[..kept].copy_from_slice(&frame[..kept]);
-    Sample { len, head, l3: 18, input: 4, vlan: 100, vrf: 0, hop, pool: 5000, lost: 3 }
+    Sample { len, stripped: 0, head, l3: 18, input: 4, vlans: [100, 0], vrf: 0, hop, pool: 5000, lost: 3 }
+}
+
+/// A frame with an Ethernet header and a tunnel of 40 bytes, of which `packet` is told that was inside, of a customer's with two tags.
+pub(crate) fn tunnelled(packet: &[u8], hop: FlowHop) -> Sample {
+    let mut head = [0; HEAD];
+    head[..packet.len()].copy_from_slice(packet);
+    Sample { len: 254, stripped: 54, head, l3: 0, vlans: [100, 9], ..sample(&[], 0x0800, 0, hop) }
 }
 
 pub(crate) fn hop(next_hop: Option<&str>) -> FlowHop {
     let next_hop = next_hop.map(|text| text.parse().unwrap());
-    FlowHop { output: Output::Interface(6), vrf: 2, next_hop, source_len: 24, destination_len: 16 }
+    FlowHop { output: Output::Interface(6), vrf: 2, next_hop, vlans: [200, 7], source_len: 24, destination_len: 16 }
 }
 
 /// An IPv4 packet of TCP from 10.0.0.1:1000 to 192.0.2.9:443, 200 bytes long by its header, with these flags.
@@ -48,7 +55,7 @@ pub(crate) fn interface() -> InterfaceCounters {
         kind: InterfaceKind::Vlan,
         enabled: true,
         up: true,
-        received: [11, 1100],
-        sent: [22, 5_000_000_000],
+        received: Some([11, 1100]),
+        sent: Some([22, 5_000_000_000]),
     }
 }

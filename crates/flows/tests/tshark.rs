@@ -6,7 +6,7 @@ use std::process::Command;
 use weir_flows::{Cache, EndReason, Ipfix, Limits, Names, Sflow};
 use weir_stage::{FlowHop, Output, Sample};
 
-use crate::{hop, icmp6, interface, sample, tcp4};
+use crate::{hop, icmp6, interface, sample, tcp4, tunnelled};
 
 /// What tshark says of datagrams to a port, in its verbose form; `None` where it is not installed.
 fn tshark(port: u16, decode: &str, datagrams: &[Vec<u8>]) -> Option<String> {
@@ -56,6 +56,7 @@ fn samples_and_counters_of_sflow() {
     sflow.sample(&sample(&tcp4(0x12), 0x0800, 218, hop(Some("198.51.100.7"))));
     let nowhere = FlowHop { output: Output::Nowhere, ..hop(None) };
     sflow.sample(&Sample { pool: 6000, ..sample(&tcp4(0x10), 0x0800, 218, nowhere) });
+    sflow.sample(&tunnelled(&tcp4(0x10), hop(Some("2001:db8::7"))));
     sflow.counters(&interface());
     let datagrams = sflow.take(12_345);
     assert_eq!(datagrams.len(), 1);
@@ -68,7 +69,7 @@ fn samples_and_counters_of_sflow() {
             "Sub-agent ID: 9",
             "Sequence number: 1",
             "SysUptime: 12 seconds (12345ms)",
-            "NumSamples: 3",
+            "NumSamples: 4",
             "Sampling rate: 1 out of 1000 packets",
             "Sample pool: 5000 total packets",
             "Sample pool: 6000 total packets",
@@ -77,6 +78,11 @@ fn samples_and_counters_of_sflow() {
             "Output interface: 0x00000007",
             "Frame Length: 222",
             "Payload stripped: 4",
+            "Header protocol: IPv4 (11)",
+            "Frame Length: 258",
+            "Payload stripped: 58",
+            "Next hop: 2001:db8::7",
+            "Outgoing 802.1Q VLAN: 200",
             "Next hop: 198.51.100.7",
             "Next hop source mask: 24",
             "Next hop destination mask: 16",
@@ -101,14 +107,15 @@ fn flows_and_options_of_ipfix() {
     }
     cache.add(&sample(&tcp4(0x01), 0x0800, 218, hop(Some("2001:db8::7"))), 1_700_000_000_000);
     cache.add(&sample(&icmp6(), 0x86dd, 74, hop(Some("fe80::7"))), 1_700_000_000_000);
+    cache.add(&tunnelled(&tcp4(0x01), hop(None)), 1_700_000_000_000);
     // No IP packet.
     assert_eq!(cache.add(&sample(&[0; 28], 0x0806, 60, hop(None)), 1_700_000_000_000), None);
-    assert_eq!(cache.load(), (3, 8));
+    assert_eq!(cache.load(), (4, 8));
     let mut ipfix = Ipfix::new(77, 1000);
     let vrfs = vec!["default".to_owned(), "red".to_owned(), "blue".to_owned()];
     ipfix.describe(&Names { interfaces: vec![(4, "lan.100".to_owned()), (6, "wan".to_owned())], vrfs });
     let mut ended = cache.expire(1_700_000_015_250);
-    assert_eq!((ended.len(), cache.load().0), (3, 0));
+    assert_eq!((ended.len(), cache.load().0), (4, 0));
     ended.sort_by_key(|flow| (flow.key.addresses, flow.packets));
     assert!(ended.iter().all(|flow| flow.reason == EndReason::Idle));
     ended.iter().for_each(|flow| ipfix.flow(flow));
@@ -132,6 +139,9 @@ fn flows_and_options_of_ipfix() {
             "Ingress VRFID: 0",
             "Egress VRFID: 2",
             "Vlan Id: 100",
+            "Dot1q Customer Vlan Id: 9",
+            "Post Vlan Id: 200",
+            "Post Dot1q Customer Vlan Id: 7",
             "SrcPort: 1000",
             "DstPort: 443",
             "Protocol: TCP (6)",

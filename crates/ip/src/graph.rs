@@ -135,6 +135,7 @@ impl Stages {
         let mut graph = Graph::new();
         let place = Place::Worker { section: u8::from(self.is_parted) };
         let first = self.add(&mut graph, (place, false), running)?;
+        let first = self.add_sampler(&mut graph, FIRST, running, first)?;
         self.ports.iter().for_each(|&port| graph.receive(port, first));
         Ok(graph)
     }
@@ -183,6 +184,53 @@ impl Stages {
         graph.wire(untag, "out", To::Stage(next));
         graph.wire(untag, "layer", To::Stage(doors.layer));
         Ok(untag)
+    }
+
+    /// Adds a stage at a `place` that takes samples before the stage `next`, which is the first to have what comes in by the layer's ports. Answers that stage, or
+    /// `next` itself where nothing is sampled.
+    ///
+    /// # Errors
+    ///
+    /// What a builder of graphs may run out of.
+    pub fn add_sampler(
+        &self,
+        graph: &mut Graph,
+        place: Place,
+        running: Option<&Running>,
+        next: NodeId,
+    ) -> Result<NodeId, GraphError> {
+        self.sample(graph, (place, self.stage(".sample")), (running, false), next)
+    }
+
+    /// The same of ports of the function that are none of the layer's ([`Outside`](crate::Outside)), by the whole name of the stage.
+    ///
+    /// # Errors
+    ///
+    /// What a builder of graphs may run out of.
+    pub fn add_outside_sampler(
+        &self,
+        graph: &mut Graph,
+        (place, name): (Place, String),
+        running: Option<&Running>,
+        next: NodeId,
+    ) -> Result<NodeId, GraphError> {
+        self.sample(graph, (place, name), (running, true), next)
+    }
+
+    fn sample(
+        &self,
+        graph: &mut Graph,
+        (place, name): (Place, String),
+        (running, is_outside): (Option<&Running>, bool),
+        next: NodeId,
+    ) -> Result<NodeId, GraphError> {
+        if !self.guards.samples {
+            return Ok(next);
+        }
+        let make = |running: &Running| running.sampler(is_outside);
+        let sampler = graph.add_of(name, flows::declaration(), place, running, make)?;
+        graph.wire(sampler, "out", To::Stage(next));
+        Ok(sampler)
     }
 
     /// Adds the stages to the graph of a function that looks at packets on workers, first, counts them ([`Arrivals`](crate::Arrivals)), and
@@ -317,8 +365,8 @@ impl Stages {
         Ok(hairpin)
     }
 
-    /// Puts the stages before `first` that look at what comes in: each packet may be sampled, meets the list of its interface, then its source is
-    /// looked up, then it meets the list for what is for the router itself. Answers which is the first.
+    /// Puts the stages before `first` that look at what comes in: each packet meets the list of its interface, then its source is looked up, then it
+    /// meets the list for what is for the router itself. Answers which is the first.
     fn guard(
         &self,
         graph: &mut Graph,
@@ -341,12 +389,6 @@ impl Stages {
             let judge = self.judge(graph, (FIRST, ".acl-in"), running, (acl::Side::In, chosen))?;
             graph.wire(judge, "out", To::Stage(first));
             first = judge;
-        }
-        if self.guards.samples {
-            let declared = flows::declaration();
-            let sampler = graph.add_of(self.stage(".sample"), declared, FIRST, running, |running| running.sampler())?;
-            graph.wire(sampler, "out", To::Stage(first));
-            first = sampler;
         }
         Ok(first)
     }

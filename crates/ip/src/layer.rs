@@ -29,7 +29,7 @@ use crate::fast::received::{Arrivals, Received};
 use crate::fast::scope::Chosen;
 use crate::fast::send::{Back, Send};
 use crate::fast::untag::{Inward, Retag, Untag, Untagged};
-use crate::flows::{self, Flows};
+use crate::flows::{self, Discern, Flows};
 use crate::function_routes::RouteChange;
 use crate::graph::Stages;
 use crate::host::Side;
@@ -161,6 +161,16 @@ impl Running {
         }
     }
 
+    /// What is told of sampled packets, of which the function knows more than the layer where it has them first ([`Instance::flow_source`]).
+    pub fn flow_source_of(&self, function: Option<Arc<dyn Discern>>) -> Arc<dyn FlowSource> {
+        Arc::new(flows::Source::new((&self.shared, &self.flows), function, self.shape.seed))
+    }
+
+    /// Whether routes of a VRF lead to an address by one that leads into the function.
+    pub fn leads_into_function(&self, vrf: VrfId, address: IpAddr) -> bool {
+        matches!(lock(&self.shared).routing.decide(vrf, address, || 0), Decision::Into(_))
+    }
+
     /// The VRFs in which the function sends IPv4 and IPv6.
     pub fn vrfs(&self) -> [VrfId; 2] {
         self.shape.vrfs
@@ -258,9 +268,10 @@ impl Running {
         Box::new(self.urpf.stage(Arc::clone(&self.readers), Arc::clone(&self.fib)))
     }
 
-    /// The stage that takes samples.
-    pub(crate) fn sampler(&self) -> Result<Box<dyn Stage>, GraphError> {
-        Ok(Box::new(self.flows.stage(&self.fib).map_err(|error| GraphError(vec![error.to_string()]))?))
+    /// A stage that takes samples, of what comes in by the ports of the layer or by those outside.
+    pub(crate) fn sampler(&self, is_outside: bool) -> Result<Box<dyn Stage>, GraphError> {
+        let stage = self.flows.stage(&self.fib, is_outside);
+        Ok(Box::new(stage.map_err(|error| GraphError(vec![error.to_string()]))?))
     }
 
     /// Lets workers see the access lists of the interfaces that there are, what is asked of sources there, and what is sampled.
@@ -343,6 +354,7 @@ impl Instance for Running {
     }
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {
+        self.flows.set_link(port, up);
         lock(&self.shared).set_link(port, up, now);
     }
 
@@ -364,7 +376,7 @@ impl Instance for Running {
     }
 
     fn flow_source(&self) -> Option<Arc<dyn FlowSource>> {
-        Some(Arc::new(flows::Source::new(&self.shared, &self.flows, self.shape.seed)))
+        Some(self.flow_source_of(None))
     }
 
     fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {

@@ -46,7 +46,7 @@ pub use fast::inlet::InletKeys;
 pub use fast::punt::{BatchPolicer, PuntPolicer, PuntReason, Punts};
 pub use fast::received::{Arrivals, Arrived};
 pub use fast::untag::{Came, Inward, Untagged};
-pub use flows::{FLOW_SHOWS, FlowExportConfig, flow_needs};
+pub use flows::{Discern, Discerned, FLOW_SHOWS, FlowExportConfig, Goes, Outside, Seen, flow_needs};
 pub use function_routes::{FunctionRoutes, RouteChange};
 pub use graph::{Below, Doors, Inlets, Stages};
 pub use host::linux_needs;

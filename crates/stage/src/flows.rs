@@ -101,8 +101,10 @@ pub struct FlowHop {
     pub output: Output,
     /// The number of the VRF that it leaves by.
     pub vrf: u16,
-    /// The router that it goes to; `None` if its destination is on the link, or nothing is known.
+    /// The router that it goes to, or the other end of a tunnel; `None` if its destination is on the link, or nothing is known.
     pub next_hop: Option<IpAddr>,
+    /// The identifiers of its tags on the way out, the outer one first; 0 where there is none, or they are not known.
+    pub vlans: [u16; 2],
     /// The length of the prefix of its source's route, 0 if there is none.
     pub source_len: u8,
     /// The length of the prefix that it is routed by, 0 if there is none.
@@ -112,7 +114,7 @@ pub struct FlowHop {
 impl FlowHop {
     /// Nothing is known.
     pub const UNKNOWN: FlowHop =
-        FlowHop { output: Output::Unknown, vrf: 0, next_hop: None, source_len: 0, destination_len: 0 };
+        FlowHop { output: Output::Unknown, vrf: 0, next_hop: None, vlans: [0; 2], source_len: 0, destination_len: 0 };
 }
 
 /// A packet that was sampled.
@@ -120,14 +122,16 @@ impl FlowHop {
 pub struct Sample {
     /// Bytes of the frame, without its check sequence.
     pub len: u32,
-    /// The frame's first bytes; what is not the frame's is zero.
+    /// Bytes in front of it that are not told: 0, or all headers of the tunnel that it came in. Then `head` begins with the packet that was inside.
+    pub stripped: u16,
+    /// The first bytes of the frame, or of the packet inside; what is not theirs is zero.
     pub head: [u8; HEAD],
-    /// Where its network header begins.
+    /// Where the network header begins in it.
     pub l3: u8,
     /// The number of the interface that it came in by.
     pub input: u16,
-    /// The identifier of its outer VLAN tag, 0 if there is none.
-    pub vlan: u16,
+    /// The identifiers of its VLAN tags, the outer one first; 0 where there is none.
+    pub vlans: [u16; 2],
     /// The number of the VRF that it came in.
     pub vrf: u16,
     /// Where it goes.
@@ -139,15 +143,32 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The bytes of the frame that were kept.
+    /// Bytes of the frame behind what was stripped.
+    pub fn rest(&self) -> u32 {
+        self.len.saturating_sub(self.stripped.into())
+    }
+
+    /// The bytes that were kept.
     pub fn head(&self) -> &[u8] {
-        let len = usize::try_from(self.len).unwrap_or(HEAD).min(HEAD);
+        let len = usize::try_from(self.rest()).unwrap_or(HEAD).min(HEAD);
         self.head.get(..len).unwrap_or_default()
     }
 
     /// What of it begins with the network header.
     pub fn packet(&self) -> &[u8] {
         self.head().get(usize::from(self.l3)..).unwrap_or_default()
+    }
+
+    /// The EtherType of its packet; `None` where it was cut off.
+    pub fn ethertype(&self) -> Option<u16> {
+        const IPV4: u16 = 0x0800;
+        const IPV6: u16 = 0x86dd;
+        if self.stripped > 0 {
+            // In tunnels there is only IP.
+            return self.packet().first().map(|first| if first >> 4 == 6 { IPV6 } else { IPV4 });
+        }
+        let behind = self.head().get(usize::from(self.l3).checked_sub(2)?..)?;
+        behind.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
     }
 }
 
@@ -175,10 +196,10 @@ pub struct InterfaceCounters {
     pub enabled: bool,
     /// Whether packets may come and go by it.
     pub up: bool,
-    /// Packets and bytes that came in.
-    pub received: [u64; 2],
+    /// Packets and bytes that came in; `None` where they are not counted by interface.
+    pub received: Option<[u64; 2]>,
     /// Packets and bytes that left.
-    pub sent: [u64; 2],
+    pub sent: Option<[u64; 2]>,
 }
 
 /// What became of the datagrams to a collector.
@@ -214,6 +235,31 @@ pub trait FlowSource: Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_told_of_a_sample_is_what_was_not_stripped() {
+        let mut head = [0; HEAD];
+        head[..3].copy_from_slice(&[0x86, 0xdd, 0x60]);
+        let sample = |len, stripped, l3| Sample {
+            len,
+            stripped,
+            head,
+            l3,
+            input: 0,
+            vlans: [0; 2],
+            vrf: 0,
+            hop: FlowHop::UNKNOWN,
+            pool: 0,
+            lost: 0,
+        };
+        let whole = sample(60, 0, 2);
+        assert_eq!((whole.rest(), whole.head().len(), whole.packet().len()), (60, 60, 58));
+        assert_eq!((whole.ethertype(), sample(60, 0, 1).ethertype()), (Some(0x86dd), None));
+        assert_eq!(sample(1, 0, 2).ethertype(), None, "it was cut off");
+        let inside = sample(260, 54, 2);
+        assert_eq!((inside.rest(), inside.head().len(), inside.ethertype()), (206, HEAD, Some(0x86dd)));
+        assert_eq!((sample(260, 54, 3).ethertype(), sample(54, 54, 0).ethertype()), (Some(0x0800), None));
+    }
 
     #[test]
     fn a_collector_has_an_address_and_a_port() {

@@ -7,7 +7,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use weir_config::{
     FilePath, InterfaceAddress, MacAddress, Nanos, OneOrMany, PacketRate, PortName, choice, config, either,
 };
-use weir_ip::{NeighborTimers, VrfConfig};
+use weir_ip::{FlowExportConfig, NeighborTimers, VrfConfig};
 use weir_sched::classify::ClassifyConfig;
 use weir_sched::config::SchedulerConfig;
 
@@ -275,6 +275,9 @@ config! {
         pub punt_rate: PacketRate = default(PacketRate::new(20_000)), rebuild;
         /// How many of them a single subscriber may cause.
         pub subscriber_punt_rate: PacketRate = default(PacketRate::new(100)), rebuild, range(PacketRate::new(1)..=PacketRate::new(1_000_000));
+        /// Collectors that are told of packets which come in, one in so many, by sFlow or IPFIX; none when absent. They are told of customers' packets,
+        /// without the tunnels around them. Access ports are interfaces of the same name.
+        pub flow_export: Option<FlowExportConfig> = optional, live;
         /// What the log tells of hostile customers.
         pub log: LogConfig = empty, live;
         /// Bounds of the tables.

@@ -1,15 +1,25 @@
 //! What a packet from the core is, looked at one by one and clause by clause: for those that the fast path refused.
 
-use weir_packet::Packet;
 use weir_wire::mpls::Label;
 use weir_wire::validity::Defect;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, ipv4, martian};
 
-use crate::downstream::{Exit, Shared};
+use crate::core::Core;
+use crate::downstream::Exit;
 use crate::encap::{GRE, mac_word};
 use crate::examine::{is_neighbor_discovery, sound};
 use crate::frame::MOST_LABELS;
 use crate::marking::CONGESTED;
+use crate::ports::Ports;
+
+/// Where frames from the core come.
+#[derive(Clone, Copy)]
+pub(crate) struct Here<'t> {
+    pub(crate) ports: &'t Ports,
+    pub(crate) core: &'t Core,
+    /// The gateway's end of tunnels.
+    pub(crate) local: u32,
+}
 
 /// A customer's packet as it was found inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +38,10 @@ pub(crate) struct Inner {
 /// # Errors
 ///
 /// What else becomes of the frame.
-pub(crate) fn decapsulate<const TUNNEL: bool>(shared: &Shared, packet: &Packet, port: u16) -> Result<Inner, Exit> {
-    let frame = packet.bytes();
+pub(crate) fn decapsulate<const TUNNEL: bool>(here: Here<'_>, frame: &[u8], port: u16) -> Result<Inner, Exit> {
     let (link, rest) = Ethernet::split(frame).ok_or(Exit::TooShort)?;
     let ethertype = link.ethertype.get();
-    let is_ours = mac_word(link.destination) == shared.ports.ingress(port).mac;
+    let is_ours = mac_word(link.destination) == here.ports.ingress(port).mac;
     let is_question = ethertype == ethernet::ARP && link.destination.is_broadcast();
     let is_to_group = ethertype == ethernet::IPV6 && link.destination.is_group();
     if !is_ours && !is_question && !is_to_group {
@@ -47,13 +56,13 @@ pub(crate) fn decapsulate<const TUNNEL: bool>(shared: &Shared, packet: &Packet, 
         _ => return Err(Exit::UnknownEthertype),
     };
     let packet = rest.get(labels..).unwrap_or_default();
-    let tunnel = if TUNNEL { tunnel(shared, packet)? } else { Tunnel { key: 0, congested: false, len: 0 } };
+    let tunnel = if TUNNEL { tunnel(here, packet)? } else { Tunnel { key: 0, congested: false, len: 0 } };
     // What follows the outer packet is no part of it.
     let end = if TUNNEL { Ipv4::view(packet).map_or(0, Ipv4::total_len) } else { packet.len() };
     let ip = sound(packet.get(tunnel.len..end).unwrap_or_default()).map_err(Exit::from)?;
     addresses(ip)?;
     let destination = ip.destination.get();
-    if !TUNNEL && shared.core.is_own(destination) {
+    if !TUNNEL && here.core.is_own(destination) {
         return Err(Exit::Local);
     }
     // At most 14 + 32 + 60 + 8 bytes stand before it.
@@ -89,14 +98,14 @@ struct Tunnel {
 }
 
 /// Reads a tunnel's headers.
-fn tunnel(shared: &Shared, packet: &[u8]) -> Result<Tunnel, Exit> {
+fn tunnel(here: Here<'_>, packet: &[u8]) -> Result<Tunnel, Exit> {
     let ip = sound(packet).map_err(|_| Exit::OuterInvalid)?;
     let (source, destination) = (ip.source.get(), ip.destination.get());
     if martian::is_martian_source(source) || martian::is_link_local(source) {
         return Err(Exit::OuterInvalid);
     }
-    if destination != shared.local {
-        return Err(if shared.core.is_own(destination) { Exit::Local } else { Exit::OuterDestination });
+    if destination != here.local {
+        return Err(if here.core.is_own(destination) { Exit::Local } else { Exit::OuterDestination });
     }
     if ip.protocol != ipv4::GRE {
         return Err(Exit::Local);

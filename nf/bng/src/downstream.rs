@@ -21,7 +21,7 @@ use weir_wire::{Ethernet, Ipv4, View, ethernet};
 pub(crate) use exit::{Exit, PUNTED};
 
 use crate::core::Core;
-use crate::decapsulate::{Inner, decapsulate};
+use crate::decapsulate::{Here, Inner, decapsulate};
 use crate::encap::{GRE_IPV6, MAC_BITS, TAGGED, TUNNEL as TUNNEL_BYTES, Tagged};
 use crate::frame::{Ipv4Bytes, NOT_PLAIN, is_tunnel, key_of, labels_of, pattern, protocol_of, total_of, wrapped};
 use crate::loss::Losses;
@@ -315,9 +315,10 @@ impl Shared {
     fn sort_out<const TUNNEL: bool>(&self, batch: &mut Batch, mask: u64, aside: &mut Aside, out: &mut Out<'_>) {
         let Aside { policer, kind, losses } = aside;
         let mut policer = policer.batch(out.now());
+        let here = Here { ports: &self.ports, core: &self.core, local: self.local };
         batch.each_in(mask, |slot, packet, lanes| {
             let mut subscriber = None;
-            let fate = decapsulate::<TUNNEL>(self, packet, lanes.port[slot]).and_then(|inner| {
+            let fate = decapsulate::<TUNNEL>(here, packet.bytes(), lanes.port[slot]).and_then(|inner| {
                 let binding = self.look_up(inner).ok_or(Exit::Unresolved)?;
                 subscriber = Some(binding.subscriber());
                 self.last_checks(packet, inner)?;

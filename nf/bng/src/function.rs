@@ -5,13 +5,13 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use ipnet::Ipv6Net;
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
-use weir_ip::{FunctionRoutes, Inlet, linux_needs};
+use weir_ip::{FLOW_SHOWS, FunctionRoutes, Inlet, Outside, flow_needs, linux_needs};
 use weir_net::RouteSource;
 use weir_simd::Kernel;
 use weir_stage::ownership::Arrangement;
 use weir_stage::ownership::Owners;
 use weir_stage::{
-    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Need, Prepared, Show, Site, Verb,
+    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Need, Prepared, Redrawn, Show, Site, Verb,
 };
 use weir_wire::MacAddr;
 
@@ -73,7 +73,9 @@ impl Function for Bng {
     }
 
     fn needs(&self, given: &Given<'_, BngConfig>) -> Vec<Need> {
-        linux_needs(None, &given.config.vrfs)
+        let mut all = linux_needs(None, &given.config.vrfs);
+        all.extend(flow_needs(given.config.flow_export.as_ref()));
+        all
     }
 
     fn holds(&self, given: &Given<'_, BngConfig>) -> usize {
@@ -95,6 +97,8 @@ impl Function for Bng {
         let name = format!("{}.core", given.name());
         let before = running.map(|running| &running.layer);
         let layer = weir_ip::Described::new((given.element, &name), keys.settings(), env, before, false)?;
+        let access = Outside::new(given.config.access.iter().filter_map(|name| env.port(name)));
+        let layer = layer.with_flow_export(given.config.flow_export.as_ref(), access)?;
         let ports = Arc::clone(&wanted.ports);
         let (name, config, stages) = (given.name().to_owned(), Arc::clone(given.config), layer.stages().clone());
         let shape = Shape { name, config, ports, arrangement, layer: stages };
@@ -115,7 +119,7 @@ impl Function for Bng {
     }
 
     fn shows(&self) -> &'static [Show] {
-        static ALL: LazyLock<Vec<Show>> = LazyLock::new(|| [show::SHOWS, weir_ip::SHOWS].concat());
+        static ALL: LazyLock<Vec<Show>> = LazyLock::new(|| [show::SHOWS, weir_ip::SHOWS, FLOW_SHOWS].concat());
         &ALL
     }
 }
@@ -139,6 +143,13 @@ impl Description for Described {
 
     fn instantiate(self, ground: &Ground<'_>, old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
         self.build(ground, old)
+    }
+
+    fn redraw(&self, running: &Running) -> Redrawn<Running> {
+        match self.layer.redraw(&running.layer) {
+            Redrawn::Same => Redrawn::Same,
+            Redrawn::As(_) | Redrawn::Anew => Redrawn::Anew,
+        }
     }
 
     fn change(self, running: &Running, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {

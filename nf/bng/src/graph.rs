@@ -1,14 +1,14 @@
 //! The graph of a gateway: its stages on each worker, and the wires between them.
 //!
 //! ```text
-//!  access -> [shape] -> [balance-up] -> up, six-up ----------------------------> core
-//!  core -> [core.untag -> balance-down] -> down, six-down -> [identify] -> [shape] -> access
+//!  access -> [sample] -> [shape] -> [balance-up] -> up, six-up ----------------------------> core
+//!  core -> [core.sample] -> [core.untag -> balance-down] -> down, six-down -> [identify] -> [shape] -> access
 //! ```
 //!
 //! With plain IP, `up` and `six-up` lead to access ports, too, for what customers send each other, by the same way as `down`; and what routes of the
 //! network layer lead to customers comes by the stage `led` to `down`.
 //!
-//! What comes from the core for the gateway itself goes to the network layer's stages `core.tag`, `core.forward` and `core.control`. What stands in brackets is there where somebody balances, or shapes. Workers that share the subscribers have a copy each of the stages between
+//! What comes from the core for the gateway itself goes to the network layer's stages `core.tag`, `core.forward` and `core.control`. What stands in brackets is there where somebody balances, shapes, or samples. Workers that share the subscribers have a copy each of the stages between
 //! balancers and ports, in a section of its own.
 
 use std::sync::Arc;
@@ -171,6 +171,9 @@ impl<'a> Drawing<'a> {
         let down = self.balanced("balance-down", Running::balance_down, owners)?;
         self.led(down, doors)?;
         let from_core = self.before_down(down, doors)?;
+        let (entrance, layer) = (self.shape.arrangement.entrance(), self.running.map(|running| &running.layer));
+        let from_core = self.shape.layer.add_sampler(&mut self.graph, entrance, layer, from_core)?;
+        let mut sampled = None;
         self.graph.wire(control, "up", To::Stage(up));
         self.graph.wire(control, "down", To::Stage(down));
         self.graph.wire(lines, "down", To::Stage(down));
@@ -185,7 +188,8 @@ impl<'a> Drawing<'a> {
             let first = match port.side {
                 Side::Access => {
                     self.wire_to_customers(position, port, copies)?;
-                    self.first_up(position, port, copies, up)?
+                    let first = self.first_up(position, port, copies, up)?;
+                    self.sampled(port, (first, up), &mut sampled)?
                 }
                 Side::Core => from_core,
             };
@@ -308,6 +312,27 @@ impl<'a> Drawing<'a> {
             owners.push(self.shaped_before(site, (copy.owner, Own::of(copy.owner)), copy.place, copy.up)?);
         }
         self.before_up(&format!("balance-up.{}", port.name), owners.into_iter())
+    }
+
+    /// Puts a stage that takes samples before the `first` one for what comes in by an access port; those where `up` is the first have one together.
+    fn sampled(
+        &mut self,
+        port: &BngPort,
+        (first, up): (NodeId, NodeId),
+        common: &mut Option<NodeId>,
+    ) -> Result<NodeId, GraphError> {
+        let is_common = first == up;
+        if let Some(sampled) = common.filter(|_| is_common) {
+            return Ok(sampled);
+        }
+        let name = if is_common { "sample".to_owned() } else { format!("sample.{}", port.name) };
+        let (at, layer) =
+            ((self.shape.arrangement.entrance(), self.shape.stage(&name)), self.running.map(|one| &one.layer));
+        let sampled = self.shape.layer.add_outside_sampler(&mut self.graph, at, layer, first)?;
+        if is_common {
+            *common = Some(sampled);
+        }
+        Ok(sampled)
     }
 
     /// A scheduler before a stage, with what comes before that.

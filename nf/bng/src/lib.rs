@@ -13,6 +13,7 @@ mod decapsulate;
 mod downstream;
 mod encap;
 mod examine;
+mod flows;
 mod frame;
 mod function;
 mod graph;

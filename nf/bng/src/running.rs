@@ -9,7 +9,8 @@ use weir_simd::Kernel;
 use weir_stage::ownership::Own;
 use weir_stage::ownership::balance::MakeBalancer;
 use weir_stage::{
-    Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others, RequestError, Saved, ShowRows, Stage,
+    FlowSource, Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others, RequestError, Saved,
+    ShowRows, Stage,
 };
 
 use crate::across::{Across, ReachOf};
@@ -18,6 +19,7 @@ use crate::config::{BngConfig, CoreEncapsulation};
 use crate::control::{Room, SlowPath};
 use crate::core::{Core, Tunnels};
 use crate::downstream::{self, Down};
+use crate::flows::Told;
 use crate::graph::Shape;
 use crate::identification::{Identifications, Sequence};
 use crate::identify::Identify;
@@ -286,6 +288,11 @@ impl Instance for Running {
 
     fn host_side(&self, vrf: &str) -> Option<Arc<dyn HostSide>> {
         self.layer.host_side(vrf)
+    }
+
+    fn flow_source(&self) -> Option<Arc<dyn FlowSource>> {
+        let told = Told { shared: Arc::clone(&self.shared), local: self.local };
+        Some(self.layer.flow_source_of(Some(Arc::new(told))))
     }
 
     fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {

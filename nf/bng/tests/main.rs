@@ -3,6 +3,7 @@
 mod common;
 mod config;
 mod core;
+mod flow_export;
 mod flows;
 mod history;
 mod hostile;

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use weir_config::{FilePath, MacAddress, Nanos, OneOrMany, PacketRate, PortName, choice, config, either};
-use weir_ip::{Advertise, Limits, LinuxConfig, NamedNeighbor, NeighborTimers, Via, VrfConfig};
+use weir_ip::{Advertise, FlowExportConfig, Limits, LinuxConfig, NamedNeighbor, NeighborTimers, Via, VrfConfig};
 use weir_stage::entry;
 
 use crate::words::{Addresses4, FilterText};
@@ -156,6 +156,8 @@ config! {
         pub linux: Option<LinuxConfig> = optional, rebuild;
         /// VRFs by name, beside the default one. Each side may be in one of them; from others, routes lead to softwires that say so (`@lwaftr`).
         pub vrfs: BTreeMap<String, VrfConfig> = empty, rebuild;
+        /// Collectors that are told of packets which come in, one in so many, by sFlow or IPFIX; none when absent. Of tunnels they are told the IPv4 packet inside.
+        pub flow_export: Option<FlowExportConfig> = optional, live;
         /// What hosts are told of the router by router advertisements, by the name of the interface.
         pub advertise: BTreeMap<String, Advertise> = empty, live;
         /// Ports on which requests for all that is routed are answered (RFC 1027, RFC 4861 section 7.2.8).

@@ -3,10 +3,10 @@
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
-use weir_ip::linux_needs;
+use weir_ip::{FLOW_SHOWS, Outside, flow_needs, linux_needs};
 use weir_stage::{
-    Case, Description, Entry as _, Env, Function, Given, Graph, GraphError, Ground, Import, Need, Prepared, Show, Site,
-    Verb, Versions,
+    Case, Description, Entry as _, Env, Function, Given, Graph, GraphError, Ground, Import, Need, Prepared, Redrawn,
+    Show, Site, Verb, Versions,
 };
 
 use crate::cases;
@@ -59,7 +59,9 @@ impl Function for Lwaftr {
     }
 
     fn needs(&self, given: &Given<'_, LwaftrConfig>) -> Vec<Need> {
-        linux_needs(given.config.linux.as_ref(), &given.config.vrfs)
+        let mut all = linux_needs(given.config.linux.as_ref(), &given.config.vrfs);
+        all.extend(flow_needs(given.config.flow_export.as_ref()));
+        all
     }
 
     fn spreads(&self) -> bool {
@@ -90,6 +92,7 @@ impl Function for Lwaftr {
         let routed = keys::function(given);
         let settings_of_layer = keys::settings(config, &own, &routed);
         let layer = weir_ip::Described::new((element, given.name()), settings_of_layer, env, before, false);
+        let layer = layer.and_then(|layer| layer.with_flow_export(config.flow_export.as_ref(), Outside::default()));
         let layer = layer.map_err(|more| wrong.extend(more));
         let (Ok(source), Ok(layer), true) = (source, layer, wrong.is_empty()) else { return Err(wrong) };
         let ports = config.ports.iter().filter_map(|name| env.port(name)).map(|port| port.index).collect();
@@ -135,7 +138,7 @@ impl Function for Lwaftr {
     }
 
     fn shows(&self) -> &'static [Show] {
-        static ALL: LazyLock<Vec<Show>> = LazyLock::new(|| [show::SHOWS, weir_ip::SHOWS].concat());
+        static ALL: LazyLock<Vec<Show>> = LazyLock::new(|| [show::SHOWS, weir_ip::SHOWS, FLOW_SHOWS].concat());
         &ALL
     }
 }
@@ -217,6 +220,13 @@ impl Description for Described {
         let running = Running { shape, config, layer, table, counters, tallies, rules, shared, owned: Arc::new(owned) };
         running.settle_routes();
         Ok(running)
+    }
+
+    fn redraw(&self, running: &Running) -> Redrawn<Running> {
+        match self.layer.redraw(&running.layer) {
+            Redrawn::Same => Redrawn::Same,
+            Redrawn::As(_) | Redrawn::Anew => Redrawn::Anew,
+        }
     }
 
     fn change(self, running: &Running, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {

@@ -8,6 +8,7 @@ mod cases;
 mod config;
 mod dppd;
 mod exit;
+mod flows;
 mod function;
 mod gateways;
 mod keys;

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use weir_ip::FunctionRoutes;
 use weir_stage::{
-    Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others, Place, RequestError, Saved, ShowRows,
-    Stage, To,
+    FlowSource, Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others, Place, RequestError,
+    Saved, ShowRows, Stage, To,
 };
 
 use crate::config::LwaftrConfig;
+use crate::flows::Told;
 use crate::gateways::{self, Gateways};
 use crate::owned;
 use crate::registry::Registry;
@@ -71,7 +72,8 @@ impl Shape {
                 graph.wire(stage, &format!("port[{position}]"), To::Port(port));
             }
         }
-        self.ports.iter().for_each(|&port| graph.receive(port, relay));
+        let first = self.layer.add_sampler(&mut graph, worker, running.map(|running| &running.layer), relay)?;
+        self.ports.iter().for_each(|&port| graph.receive(port, first));
         Ok(graph)
     }
 }
@@ -198,6 +200,11 @@ impl Instance for Running {
 
     fn host_side(&self, vrf: &str) -> Option<Arc<dyn HostSide>> {
         self.layer.host_side(vrf)
+    }
+
+    fn flow_source(&self) -> Option<Arc<dyn FlowSource>> {
+        let (softwires, rules) = (Arc::clone(&self.table), Arc::clone(&self.rules));
+        Some(self.layer.flow_source_of(Some(Arc::new(Told { softwires, rules, layer: self.layer.clone() }))))
     }
 
     fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {

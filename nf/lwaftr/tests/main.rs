@@ -4,6 +4,7 @@ mod acceptance;
 mod changes;
 mod common;
 mod filters;
+mod flows;
 mod mutated;
 mod relay;
 mod routes;

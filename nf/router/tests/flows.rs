@@ -83,10 +83,11 @@ fn samples_say_by_which_of_several_next_hops_packets_go() {
                 output: Output::Interface(ids[port]),
                 vrf: 0,
                 next_hop: Some(hops[port - 1].parse().unwrap()),
+                vlans: [0; 2],
                 source_len: lengths.0,
                 destination_len: lengths.1,
             };
-            assert_eq!((sample.hop, sample.input, sample.vrf, sample.vlan), (hop, ids[0], 0, 0));
+            assert_eq!((sample.hop, sample.input, sample.vrf, sample.vlans), (hop, ids[0], 0, [0; 2]));
         }
         assert!([1, 2].iter().all(|port| went.values().filter(|went| *went == port).count() > 10), "{went:?}");
     }
@@ -122,7 +123,7 @@ fn samples_say_what_else_becomes_of_packets() {
     assert_eq!(outputs, expected);
     assert_eq!(samples[3].hop.next_hop, None, "on the link");
     let last = samples.last().unwrap();
-    assert_eq!((last.input, last.vlan, last.vrf, last.hop.vrf, last.l3), (blue, 7, 1, 0, 18));
+    assert_eq!((last.input, last.vlans, last.vrf, last.hop.vrf, last.l3), (blue, [7, 0], 1, 0, 18));
     assert_eq!(last.hop.destination_len, 24);
     assert!(samples.iter().zip(&frames).all(|(sample, frame)| sample.head() == frame.as_slice()));
     rig.finish();

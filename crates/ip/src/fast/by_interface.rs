@@ -41,6 +41,14 @@ impl ByInterface {
         });
     }
 
+    /// Finds out the interfaces alone, where each port has one that `interface_of` knows.
+    pub(crate) fn find_ports(&mut self, batch: &Batch, interface_of: impl Fn(u16) -> InterfaceId) {
+        match common_port(&batch.lanes.port) {
+            Some(port) => self.interfaces = [interface_of(port); BATCH],
+            None => batch.slots().for_each(|slot| self.interfaces[slot.index()] = interface_of(batch.lanes.port[slot])),
+        }
+    }
+
     /// Those of some packets that are of the interface of the first of them, and that interface.
     pub(crate) fn like_the_first(&self, of: u64) -> (u64, InterfaceId) {
         let first = self.interfaces[of.trailing_zeros() as usize % BATCH];

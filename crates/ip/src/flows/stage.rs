@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use weir_mem::{Producer, Published};
 use weir_packet::{Batch, LaneId};
-use weir_stage::flows::HEAD;
 use weir_stage::{Declaration, Out, Random, Stage};
 
-use super::Rates;
+use super::{Outside, Places, Rates};
 use crate::InterfaceId;
 use crate::fast::by_interface::ByInterface;
 use crate::tables::fib::Fib;
@@ -25,14 +24,28 @@ weir_stage::ways! {
     }
 }
 
+/// Bytes that are kept of a frame: what is told of a packet, and the headers of a tunnel in front of it. An Ethernet header with eight labels, the longest
+/// IPv4 header and that of GRE are 114.
+pub(super) const KEPT: usize = 256;
+
 /// A packet that was taken, as the worker knows it.
 pub(super) struct Sampled {
+    /// The index of its port.
+    pub(super) port: u16,
     pub(super) interface: InterfaceId,
-    /// Where its network header begins.
+    /// Where its network header begins, where the port is the layer's.
     pub(super) l3: u8,
     /// Bytes of the frame.
     pub(super) len: u32,
-    pub(super) head: [u8; HEAD],
+    pub(super) front: [u8; KEPT],
+}
+
+/// Where packets come in that a stage looks at.
+pub(super) enum Entrance {
+    /// By ports of the layer.
+    Layer(Arc<Fib>),
+    /// By others.
+    Outside(Arc<Outside>),
 }
 
 /// Where an interface is in its block of packets.
@@ -64,55 +77,56 @@ impl Block {
 /// Takes samples.
 pub(crate) struct Sampler {
     rates: Arc<Published<Rates>>,
-    fib: Arc<Fib>,
+    entrance: Entrance,
     packets: ByInterface,
     taker: Taker,
 }
 
 /// What of it changes with each packet.
 struct Taker {
-    /// By number of the interface, and behind the last of all together.
+    places: Places,
+    /// By place of the interface.
     passed: Arc<WorkerCounters>,
     lost: Arc<WorkerCounters>,
     ring: Producer<Sampled>,
     /// Says that the stage is still there.
     _alive: Arc<()>,
     random: Random,
-    /// By number of the interface.
+    /// By place of the interface.
     blocks: Vec<Block>,
 }
 
 impl Sampler {
     pub(super) fn new(
-        (rates, fib): (Arc<Published<Rates>>, Arc<Fib>),
-        (passed, lost): (Arc<WorkerCounters>, Arc<WorkerCounters>),
+        (rates, entrance): (Arc<Published<Rates>>, Entrance),
+        (places, passed, lost): (Places, Arc<WorkerCounters>, Arc<WorkerCounters>),
         (ring, alive): (Producer<Sampled>, Arc<()>),
         seed: u64,
     ) -> Sampler {
-        let blocks = vec![Block::default(); passed.places()];
-        let taker = Taker { passed, lost, ring, _alive: alive, random: Random::new(seed), blocks };
-        Sampler { rates, fib, packets: ByInterface::default(), taker }
+        let blocks = vec![Block::default(); places.count()];
+        let taker = Taker { places, passed, lost, ring, _alive: alive, random: Random::new(seed), blocks };
+        Sampler { rates, entrance, packets: ByInterface::default(), taker }
     }
 }
 
-/// Counts packets of an interface.
+/// Counts packets of an interface at its place, and at that of all.
 #[inline(always)]
-fn count(counters: &WorkerCounters, interface: InterfaceId, packets: u32) {
-    let places = counters.places();
-    let all = (places as u32).wrapping_sub(1);
-    [interface.into(), all].into_iter().for_each(|place| counters.view(places).count(place, packets.into(), 0));
+fn count(counters: &WorkerCounters, (place, all): (usize, usize), packets: u32) {
+    let view = counters.view(counters.places());
+    [place, all].into_iter().for_each(|place| view.count(place as u32, packets.into(), 0));
 }
 
 impl Taker {
     /// Some packets of an interface come by, of which one in `rate` is taken.
     #[inline(always)]
     fn come_by(&mut self, batch: &Batch, (some, interface): (u64, InterfaceId), rate: u32, packets: &ByInterface) {
-        let Some(block) = self.blocks.get_mut(usize::from(interface)) else { return };
+        let place = self.places.of(interface);
+        let Some(block) = self.blocks.get_mut(place) else { return };
         if block.rate != rate {
             *block = Block::new(rate, &mut self.random);
         }
         let coming = some.count_ones();
-        count(&self.passed, interface, coming);
+        count(&self.passed, (place, self.places.all()), coming);
         if block.before < coming {
             self.take(batch, (some, interface), packets);
         } else {
@@ -123,18 +137,19 @@ impl Taker {
     /// Takes those that are at the drawn places.
     #[inline(never)]
     fn take(&mut self, batch: &Batch, (mut left, interface): (u64, InterfaceId), packets: &ByInterface) {
-        let Some(block) = self.blocks.get_mut(usize::from(interface)) else { return };
+        let place = self.places.of(interface);
+        let Some(block) = self.blocks.get_mut(place) else { return };
         while block.before < left.count_ones() {
             (0..block.before).for_each(|_| left &= left - 1);
             let this = left & left.wrapping_neg();
             left ^= this;
             block.go_on(&mut self.random);
             batch.each_ref_in(this, |slot, packet| {
-                let mut head = [0; HEAD];
-                head.iter_mut().zip(packet.bytes()).for_each(|(to, from)| *to = *from);
-                let (l3, len) = (packets.l3[slot.index()], packet.len() as u32);
-                if self.ring.push(Sampled { interface, l3, len, head }).is_err() {
-                    count(&self.lost, interface, 1);
+                let mut front = [0; KEPT];
+                front.iter_mut().zip(packet.bytes()).for_each(|(to, from)| *to = *from);
+                let (l3, len, port) = (packets.l3[slot.index()], packet.len() as u32, batch.lanes.port[slot]);
+                if self.ring.push(Sampled { port, interface, l3, len, front }).is_err() {
+                    count(&self.lost, (place, self.places.all()), 1);
                 }
             });
         }
@@ -148,14 +163,17 @@ impl Stage for Sampler {
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let Sampler { rates, fib, packets, taker } = self;
+        let Sampler { rates, entrance, packets, taker } = self;
         let rates = rates.load(out.reader());
-        packets.find_out(None, fib.ingress(), batch);
+        match entrance {
+            Entrance::Layer(fib) => packets.find_out(None, fib.ingress(), batch),
+            Entrance::Outside(outside) => packets.find_ports(batch, |port| outside.interface_of(port)),
+        }
         let mut left = batch.live();
         while left != 0 {
             let (alike, interface) = packets.like_the_first(left);
             left &= !alike;
-            let rate = rates.get(usize::from(interface)).copied().unwrap_or(0);
+            let rate = rates.get(taker.places.of(interface)).copied().unwrap_or(0);
             if rate != 0 {
                 taker.come_by(batch, (alike, interface), rate, packets);
             }

@@ -77,9 +77,9 @@ fn sampled(frame: &[u8], l3: u8, way: u8) -> Sample {
         2 => Output::Nowhere,
         _ => Output::Unknown,
     };
-    let hop = FlowHop { output, vrf: way.into(), next_hop, source_len: 24, destination_len: 48 };
-    let input = u16::from(way) % 5;
-    Sample { len: frame.len() as u32, head, l3, input, vlan: 0, vrf: 0, hop, pool: 9, lost: 0 }
+    let hop = FlowHop { output, vrf: way.into(), next_hop, vlans: [0; 2], source_len: 24, destination_len: 48 };
+    let (input, stripped) = (u16::from(way) % 5, u16::from(way / 64 * 20));
+    Sample { len: frame.len() as u32, stripped, head, l3, input, vlans: [0; 2], vrf: 0, hop, pool: 9, lost: 0 }
 }
 
 fn word(bytes: &[u8], at: usize) -> usize {
