@@ -4,7 +4,7 @@ import struct
 
 from lab.netns import Lab
 from lab.openflow import CONTROLLER, FLOW_MOD, LISTEN, PACKET_IN, PORT_STATUS, Controller, Switch, frame_of, station
-from lab.packets import Ether, raw
+from lab.packets import IP, UDP, Ether, raw
 from lab.weir import wait_for
 
 
@@ -58,6 +58,32 @@ def test_ovs_ofctl_drives_it():
         assert switch.weir.drops().get("switch.tables table-miss", 0) > 0
         account = _account(switch)
         assert account["created"] > 0 and account["unaccounted"] == 0, account
+
+
+def test_workers_go_through_its_tables_at_the_same_time():
+    """Packets of many flows come to two workers, by queues of their own and by a distributor, while flows change: each was taken by what is told to all, and counted."""
+    sent = 400
+    for layout in ("run-to-completion", "distributor"):
+        with Lab() as lab:
+            switch = Switch(lab, f'listen = "127.0.0.1:{LISTEN}", workers = {{ 0, 1 }}, layout = "{layout}"')
+            switch.ofctl("add-flow", "table=0,in_port=1,actions=group:7", check=False)  # there is no such group yet
+            switch.ofctl("add-group", "group_id=7,type=indirect,bucket=output:2")
+            switch.ofctl("add-flow", "table=0,in_port=1,actions=goto_table:1")
+            switch.ofctl("add-flow", "table=1,udp,actions=dec_ttl,group:7")
+            link, ip = Ether(src=station(1), dst=station(2)), IP(src="10.0.0.1", dst="10.0.0.2")
+            for number in range(sent):
+                switch.wires[0].send(raw(link / ip / UDP(sport=1000 + number, dport=53) / bytes(30)))
+                if number % 100 == 50:
+                    switch.ofctl("add-flow", f"table=1,priority=1,tcp,tp_dst={number},actions=output:3")
+            took = lambda: [stage["packets"] for stage in switch.weir.stats()["stages"] if stage["name"] == "switch.tables"]
+            assert wait_for(lambda: sum(took()) == sent), took()
+            assert len(took()) == 2 and min(took()) > sent // 8, took()
+            flows = {(row["table"], row["match"]): row["packets"] for row in switch.weir.show("flows")}
+            assert [flows[key] for key in flows if "ip_proto=17" in key[1] or key[0] == 0] == [sent] * 2, flows
+            assert f"packet_count={sent}" in switch.ofctl("dump-group-stats"), switch.ofctl("dump-group-stats")
+            assert f"rx pkts={sent}" in switch.ofctl("dump-ports", "1") and f"tx pkts={sent}" in switch.ofctl("dump-ports", "2")
+            account = _account(switch)
+            assert account["unaccounted"] == 0 and account["transmitted"] == sent, account
 
 
 def test_a_controller_that_dies_and_comes_back():

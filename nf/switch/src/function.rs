@@ -35,10 +35,6 @@ impl Function for Switch {
         "switch"
     }
 
-    fn has_layouts(&self) -> bool {
-        false
-    }
-
     fn ports(&self, given: &Given<'_, SwitchConfig>) -> Vec<String> {
         given.config.ports.iter().map(ToString::to_string).collect()
     }
