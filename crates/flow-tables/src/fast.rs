@@ -163,7 +163,7 @@ impl Switch {
     }
 
     /// What code finds of a frame, of which the port is known.
-    #[inline]
+    #[inline(always)]
     fn find_by_code(&self, frame: &mut impl Frame, parsed: &mut Parsed) -> Option<Found> {
         if !self.ports.receives(parsed.in_port) {
             return None;

@@ -186,28 +186,33 @@ impl Template {
 
 impl Filled {
     /// Changes a frame of which code found this; if not, nothing has happened: there is no code, or the frame is not like most.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn change(&self, frame: &mut impl Frame, found: Found, results: &mut [u32; RESULTS]) -> bool {
         let Template { pushed, pops, is_wanted, code, .. } = &*self.template;
         let Some(Ok(code)) = code.get() else {
             is_wanted.store(true, Ordering::Relaxed);
             return false;
         };
-        let length = frame.bytes().len();
-        if *pushed == 0 && !*pops {
-            let Some(window) = frame.window() else { return false };
-            return code.run_with(window, [length as u64, found.kind()], &self.values, results) == Some(CHANGED);
+        if *pushed > 0 || *pops {
+            return self.change_tags(code, frame, found, results);
         }
-        let (front, back) = (pushed * TAG, if *pops { TAG } else { 0 });
-        if !frame.has_room(front, back) {
+        let length = frame.bytes().len();
+        let Some(window) = frame.window() else { return false };
+        code.run_with(window, [length as u64, found.kind()], &self.values, results) == Some(CHANGED)
+    }
+
+    /// The same where tags come and go, and the frame begins elsewhere then.
+    #[inline(never)]
+    fn change_tags(&self, code: &Code, frame: &mut impl Frame, found: Found, results: &mut [u32; RESULTS]) -> bool {
+        let (length, front) = (frame.bytes().len(), self.template.pushed * TAG);
+        if !frame.has_room(front, if self.template.pops { TAG } else { 0 }) {
             return false;
         }
         if front > 0 {
             frame.prepend(front);
         }
-        let answer = frame
-            .window()
-            .and_then(|window| code.run_with(window, [length as u64, found.kind()], &self.values, results));
+        let inputs = [length as u64, found.kind()];
+        let answer = frame.window().and_then(|window| code.run_with(window, inputs, &self.values, results));
         match answer {
             Some(CHANGED) => true,
             Some(POPPED) => {

@@ -125,7 +125,7 @@ impl Changes {
     }
 
     /// Changes a frame of which code found this, if that goes; if not, nothing has happened. Code may write words beside that nobody needs.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn carry_out(&self, frame: &mut impl Frame, found: Found, results: &mut Words) -> bool {
         self.is_nothing
             || self.filled.0.as_ref().is_some_and(|filled| filled.change(frame, found, results))
