@@ -11,7 +11,7 @@ import time
 from lab import Skipped, pcapfile
 from lab.hosts import HOST_MACS, MACS, STATIC, Between, config
 from lab.netns import Lab
-from lab.packets import IP, UDP, Dot1Q, Ether, payload, raw
+from lab.packets import GRE, IP, MPLS, UDP, Dot1AD, Dot1Q, Ether, IPv6, payload, raw
 from lab.weir import check_account, wait_for
 
 _PORTS = {"sflow": 6343, "ipfix": 4739}
@@ -20,17 +20,48 @@ _DAEMONS = {"sflow": "sfcapd", "ipfix": "nfcapd"}
 _HEAD = """
 interface { name = "lan.7", on = "lan", vlan = 7, address = "10.7.0.1/24", vrf = "blue" }
 """
-_MORE = """
+_VRFS = """
   vrfs = {{ blue = {{ routes = {{ ["0.0.0.0/0"] = "192.0.2.254%wan" }} }} }},
+"""
+_KEY = """
   flow_export = {{ collector = "127.0.0.1:{port}", protocol = "{protocol}", sample = {sample}, netns = "{netns}",
                   domain = 77, inactive = "1 s", agent = "192.0.2.1", counters_every = "1 s", {more} }},
+"""
+_MORE = _VRFS + _KEY
+
+# A gateway with two customers behind `lan`, whose packets go to a gateway of the core behind `wan` in GRE below a label.
+_BNG = """
+port {{ name = "lan", device = "af_packet:lan" }}
+port {{ name = "wan", device = "af_packet:wan", address = "192.0.2.1/24" }}
+bng {{
+  access = {{ "lan" }}, core = {{ "wan" }}, workers = {{ 1 }}, local_address = "192.0.2.1",
+  subscribers = {{
+    {{ svlan = 100, cvlan = 7, key = 77, ipv4 = "10.0.0.2", mac = "02:00:00:00:01:02" }},
+    {{ svlan = 100, cvlan = 8, key = 88, ipv4 = "10.0.0.3", mac = "02:00:00:00:01:02" }},
+  }},
+  gateways = {{ west = {{ port = "wan", address = "198.51.100.1", via = "192.0.2.254", mac = "02:00:00:00:01:01", labels = {{ 17 }} }} }},
+  routes = {{ ["0.0.0.0/0"] = "west" }},
+"""
+
+# A relay with two customers behind `lan`, who share an address.
+_LWAFTR = """
+port {{ name = "lan", device = "af_packet:lan", address = "2001:db8:f::1/64" }}
+port {{ name = "wan", device = "af_packet:wan", address = "192.0.2.1/24" }}
+lwaftr {{
+  ports = {{ "lan", "wan" }}, workers = {{ 1 }}, aftr = "2001:db8:a::1",
+  softwires = {{
+    {{ ipv4 = "203.0.113.1", psid = 1, psid_length = 4, b4 = "2001:db8:c::1" }},
+    {{ ipv4 = "203.0.113.1", psid = 2, psid_length = 4, b4 = "2001:db8:c::2" }},
+  }},
+  routes = {{ ["0.0.0.0/0"] = "192.0.2.254", ["2001:db8:c::/48"] = "2001:db8:f::2" }},
+  neighbors = {{ ["192.0.2.254"] = "02:00:00:00:01:01", ["2001:db8:f::2"] = "02:00:00:00:01:02" }},
 """
 
 
 class _Export:
-    """A router that exports to a collector in a namespace of its own; `lan` and `wan` are spoken for by the test."""
+    """A router, or what begins like `other`, that exports to a collector in a namespace of its own; `lan` and `wan` are spoken for by the test."""
 
-    def __init__(self, lab, protocol, sample, more=""):
+    def __init__(self, lab, protocol, sample, other=None):
         missing = [tool for tool in (*_DAEMONS.values(), "nfdump", "tshark") if not shutil.which(tool)]
         if missing:
             raise Skipped(f"{', '.join(missing)}: not installed")
@@ -48,21 +79,24 @@ class _Export:
         listening = f"127.0.0.1:{self.port}"
         assert wait_for(lambda: listening in self.collector.run("ss", "-lun")), self.daemon.poll()
         self.datagrams = lab.tap(self.collector, "lo")
-        keys = {"port": self.port, "protocol": protocol, "sample": sample, "netns": self.collector.name, "more": more}
-        self.net = Between(lab, config("af_packet", STATIC + _MORE.format(**keys), head=_HEAD), bare=True)
+        keys = {"port": self.port, "protocol": protocol, "sample": sample, "netns": self.collector.name, "more": ""}
+        script = f"{other.format()}{_KEY.format(**keys)}}}" if other else config("af_packet", STATIC + _MORE.format(**keys), head=_HEAD)
+        self.net = Between(lab, script, bare=True)
+        self.sent = 0
         self.weir = self.net.weir
 
     def row(self):
         """What Weir says of its collector."""
         return self.weir.show("collectors")[0]
 
-    def send(self, frames):
-        """Sends frames, no more at once than samples may wait, and waits until all were looked at."""
+    def send(self, frames, wire=None):
+        """Sends frames by `lan`, or another wire, no more at once than samples may wait, and waits until all were looked at."""
         for at in range(0, len(frames), 500):
-            self.net.lan_wire.send(*frames[at : at + 500])
-            end = min(at + 500, len(frames))
-            assert wait_for(lambda: self.row()["packets"] >= end), (self.row(), self.weir.log())  # pylint: disable=cell-var-from-loop
-        assert self.row()["packets"] == len(frames), self.row()
+            some = frames[at : at + 500]
+            (wire or self.net.lan_wire).send(*some)
+            self.sent += len(some)
+            assert wait_for(lambda: self.row()["packets"] >= self.sent), (self.row(), self.weir.log())
+        assert self.row()["packets"] == self.sent, self.row()
 
     def end(self):
         """Ends Weir, which tells what it has not told yet, and then the collector; answers what became of samples."""
@@ -165,6 +199,86 @@ def test_every_packet_is_told_by_sflow():
         # What the router sends of its own goes on meanwhile: an announcement now and then.
         told = max(int(count) for count in re.findall(r"Output Packets: (\d+)", text))
         assert left <= told <= left + 10, (left, told)
+
+
+def _packets(source, destination, ports, count):
+    """So many IPv4 packets of 100 bytes, of ten flows in turn, by the source and destination port of the first; the customer's port counts."""
+    own, other = ports
+    flows = [(own + n, other) if own > other else (own, other + n) for n in range(10)]
+    made = [IP(src=source, dst=destination, ttl=64) / UDP(sport=sport, dport=dport) / payload(72) for sport, dport in flows]
+    return [made[n % 10] for n in range(count)]
+
+
+def _told_of(lab, protocol, other, up, down):
+    """What collectors know of packets from customers and to them, one in one: flows as nfdump reads them, and what tshark says."""
+    export = _Export(lab, protocol, 1, other)
+    export.send([raw(frame) for frame in up])
+    export.send([raw(frame) for frame in down], export.net.wan_wire)
+    assert export.end()["samples"] == len(up) + len(down)
+    arrived = [len([frame for frame in wire.frames() if payload(72) in frame]) for wire in (export.net.wan_wire, export.net.lan_wire)]
+    assert arrived == [len(up), len(down)], arrived
+    return export.flows(), export.told()
+
+
+def _bytes(flows, source):
+    """Packets and bytes of all flows of a source."""
+    sums = _sums(flows, source).values()
+    return sum(packets for packets, _ in sums), sum(octets for _, octets in sums)
+
+
+def _of_gateway(lab, protocol):
+    link, core = Ether(src=HOST_MACS["lan"], dst=MACS["lan"]), Ether(src=HOST_MACS["wan"], dst=MACS["wan"])
+    customers = (("10.0.0.2", 7, 77, 300), ("10.0.0.3", 8, 88, 200))
+    up, down = [], []
+    for address, cvlan, key, count in customers:
+        tags = Dot1AD(vlan=100) / Dot1Q(vlan=cvlan)
+        up += [link / tags / packet for packet in _packets(address, "198.51.100.7", (1000, 53), count)]
+        outer = MPLS(label=17, s=1, ttl=9) / IP(src="198.51.100.1", dst="192.0.2.1", flags="DF", id=0) / GRE(key_present=1, key=key)
+        down += [core / outer / packet for packet in _packets(f"198.51.100.{cvlan}", address, (53, 2000), count)]
+    return _told_of(lab, protocol, _BNG, up, down)
+
+
+def _of_relay(lab, protocol):
+    link, internet = Ether(src=HOST_MACS["lan"], dst=MACS["lan"]), Ether(src=HOST_MACS["wan"], dst=MACS["wan"])
+    up, down = [], []
+    for psid, count in ((1, 300), (2, 200)):
+        tunnel = IPv6(src=f"2001:db8:c::{psid}", dst="2001:db8:a::1", nh=4, hlim=64)
+        up += [link / tunnel / packet for packet in _packets("203.0.113.1", f"198.51.100.{psid}", (4096 * psid, 53), count)]
+        down += [internet / packet for packet in _packets(f"198.51.100.{psid}", "203.0.113.1", (53, 4096 * psid), count)]
+    return _told_of(lab, protocol, _LWAFTR, up, down)
+
+
+def test_a_gateway_tells_of_customers_packets():
+    """One in one: nfdump and tshark have the packets that customers sent and got, without tunnels, with tags, interfaces and next hops."""
+    with Lab() as lab:
+        flows, text = _of_gateway(lab, "ipfix")
+        sums = {source: _bytes(flows, source) for source in ("10.0.0.2", "10.0.0.3", "198.51.100.7", "198.51.100.8")}
+        assert sums == {source: (count, 100 * count) for source, count in zip(sums, (300, 200, 300, 200))}, (sums, flows)
+        for (source, _), (_, _, row) in flows.items():
+            is_up = source.startswith("10.")
+            assert (row["nh"], row["in"], row["out"]) == (("198.51.100.1", "65281", "1") if is_up else ("0.0.0.0", "1", "65281")), row
+        _expect(text, "Vlan Id: 100", "Dot1q Customer Vlan Id: 7", "Post Vlan Id: 100", "Post Dot1q Customer Vlan Id: 8", "IfName: lan")
+    with Lab() as lab:
+        flows, text = _of_gateway(lab, "sflow")
+        assert {source: _bytes(flows, source)[0] for source in ("10.0.0.2", "198.51.100.8")} == {"10.0.0.2": 300, "198.51.100.8": 200}, flows
+        # With the tunnel: 14, a label, outer headers of 28 bytes, the packet's 100 and the check sequence, of which all but the packet is stripped.
+        _expect(text, "Header protocol: IPv4 (11)", "Frame Length: 150", "Payload stripped: 50", "Next hop: 198.51.100.1", "Outgoing 802.1Q VLAN: 100")
+        _expect(text, "Interface index: 65281", "Sample pool: 500 total packets")
+
+
+def test_a_relay_tells_of_packets_in_tunnels():
+    """One in one: nfdump and tshark have the IPv4 packets of both sides, with customers' ends as next hops."""
+    with Lab() as lab:
+        flows, text = _of_relay(lab, "ipfix")
+        sums = {source: _bytes(flows, source) for source in ("203.0.113.1", "198.51.100.1", "198.51.100.2")}
+        assert sums == {source: (count, 100 * count) for source, count in zip(sums, (500, 300, 200))}, (sums, flows)
+        assert _sums(flows, "203.0.113.1") == {**{4096 + n: (30, 3000) for n in range(10)}, **{8192 + n: (20, 2000) for n in range(10)}}
+        assert {(row["nh"], row["in"], row["out"]) for (source, _), (_, _, row) in flows.items() if source == "203.0.113.1"} == {("192.0.2.254", "1", "2")}
+        _expect(text, "NextHop: 2001:db8:c::1", "NextHop: 2001:db8:c::2", "NextHop: 192.0.2.254")
+    with Lab() as lab:
+        flows, text = _of_relay(lab, "sflow")
+        assert [_bytes(flows, source)[0] for source in ("203.0.113.1", "198.51.100.2")] == [500, 200], flows
+        _expect(text, "Header protocol: IPv4 (11)", "Frame Length: 158", "Payload stripped: 58", "Next hop: 2001:db8:c::1", "Next hop: 192.0.2.254")
 
 
 def test_one_packet_in_so_many_is_told():

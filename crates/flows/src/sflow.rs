@@ -1,7 +1,7 @@
 //! Samples and counters in datagrams of sFlow version 5 (sflow.org, "sFlow Version 5", July 2004). All of it is XDR: big-endian words of four bytes.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_stage::flows::InterfaceCounters;
 use weir_stage::{Output, Sample};
@@ -249,11 +249,12 @@ fn switched(sample: &Sample) -> Vec<u8> {
 fn routed(sample: &Sample) -> Option<Vec<u8>> {
     let Output::Interface(_) = sample.hop.output else { return None };
     let mut words = Words::default();
-    match sample.hop.next_hop {
-        Some(hop) => words.address(hop),
-        // On the link: an address of no kind, which has no bytes.
-        None => words.words(&[0]),
-    }
+    // On the link there is none: an address of all zeros. One of no kind is allowed (section 5.3, `address`), but nfdump gives such samples up.
+    let none = match sample.ethertype() {
+        Some(ethernet::IPV6) => Ipv6Addr::UNSPECIFIED.into(),
+        _ => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    words.address(sample.hop.next_hop.unwrap_or(none));
     words.words(&[sample.hop.source_len.into(), sample.hop.destination_len.into()]);
     Some(record(EXTENDED_ROUTER, &words))
 }

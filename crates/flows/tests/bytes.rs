@@ -85,6 +85,19 @@ fn a_packet_that_was_in_a_tunnel_is_told_as_such() {
     assert_eq!(datagram[28 + 8 + 12..][..counters.len()], counters);
 }
 
+/// Section 5.3, `extended_router`: what is on the link has no next hop, which is told as an address of its family without a bit.
+#[test]
+fn a_packet_to_the_link_has_no_next_hop() {
+    let mut sflow = Sflow::new("192.0.2.1".parse().unwrap(), 9, 1);
+    let packets = [(tcp4(0x10), 0x0800, words(&[1, 0])), (icmp6(), 0x86dd, words(&[2, 0, 0, 0, 0]))];
+    for (packet, ethertype, address) in packets {
+        sflow.sample(&sample(&packet, ethertype, 218, hop(None)));
+        let datagram = sflow.take(0).remove(0);
+        let routed = [words(&[1002, address.len() as u32 + 8]), address, words(&[24, 16])].concat();
+        assert_eq!(datagram[datagram.len() - routed.len()..], routed);
+    }
+}
+
 /// RFC 7011 section 3: templates, options and a flow, each in a set of its own, in one message.
 #[test]
 fn a_message_of_ipfix() {

@@ -58,8 +58,8 @@ impl Told {
     /// Finds the packet to a customer in a frame from the core, if there is one; customers have what comes in the default VRF alone.
     fn find(&self, control: &Control, seen: Seen<'_>) -> Option<Found> {
         let tags = seen.l3.checked_sub(Ethernet::LEN).filter(|_| seen.vrf == DEFAULT_VRF)?;
-        let mut untagged = seen.frame.to_vec();
-        untagged.drain(Ethernet::LEN - 2..Ethernet::LEN - 2 + tags);
+        let (addresses, behind) = seen.frame.split_at_checked(Ethernet::LEN - 2)?;
+        let untagged = [addresses, behind.get(tags..)?].concat();
         let here = Here { ports: &control.ports, core: &control.core, local: self.local };
         let is_tunnel = control.core.is_tunnel;
         let found = match is_tunnel {

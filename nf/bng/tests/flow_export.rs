@@ -292,6 +292,38 @@ fn what_is_no_customers_is_told_as_a_router_tells_it() {
     rig.finish();
 }
 
+/// Frames are cut off anywhere, behind tags too: each is told as far as it is there.
+#[test]
+fn frames_of_any_length_are_told() {
+    let core = PortSpec("core", &["192.0.2.1/30"], 1500);
+    let tag = weir_stage::TagInfo { tpid: 0x8100, vlan: 9 };
+    let mut config = tunnels();
+    config["flow_export"] = export(1, &[]);
+    let mut rig = Rig::tagged(&[TWO[0], core], config, &[tag]);
+    rig.run(3 * SECOND);
+    take(&rig);
+    let mut frames = vec![(CPE, rig.customer(1, "10.0.0.7", "203.0.113.1"))];
+    let mut tunneled = rig.tunneled(7, &udp("203.0.113.1", "10.0.0.7", 60));
+    frames.push((CORE, tunneled.clone()));
+    tunneled.splice(12..12, [0x81, 0, 0, 9]);
+    frames.push((CORE, tunneled));
+    let mut told = 0;
+    for (port, frame) in frames {
+        for len in 1..=frame.len() {
+            rig.send_as_is(port, frame[..len].to_vec());
+            rig.settle();
+            for sample in take(&rig) {
+                assert_eq!(sample.len as usize, len);
+                let at = usize::from(sample.stripped);
+                assert_eq!(sample.head(), &frame[at..len.min(at + 128)]);
+                told += 1;
+            }
+        }
+    }
+    assert!(told > 200, "{told}");
+    rig.finish();
+}
+
 /// Whichever workers there are, and whether packets are shaped first: each packet has the same chance, and each interface is counted by itself.
 #[test]
 fn every_layout_takes_samples() {

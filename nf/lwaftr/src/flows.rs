@@ -30,8 +30,8 @@ impl Discern for Told {
         let ethertype = seen.frame.get(seen.l3.saturating_sub(2)..).and_then(|behind| behind.first_chunk());
         let packet = seen.frame.get(seen.l3..).unwrap_or_default();
         match ethertype.map(|bytes| u16::from_be_bytes(*bytes)) {
-            Some(ethernet::IPV4) => Discerned { inside: None, goes: self.from_internet(seen, packet) },
-            Some(ethernet::IPV6) => self.from_customer(seen, packet).unwrap_or(Discerned::NOTHING),
+            Some(ethernet::IPV4) => Discerned { inside: None, goes: self.internet(seen, packet) },
+            Some(ethernet::IPV6) => self.customer(seen, packet).unwrap_or(Discerned::NOTHING),
             _ => Discerned::NOTHING,
         }
     }
@@ -39,7 +39,7 @@ impl Discern for Told {
 
 impl Told {
     /// Where an IPv4 packet goes that came in by an interface.
-    fn from_internet(&self, seen: Seen<'_>, packet: &[u8]) -> Goes {
+    fn internet(&self, seen: Seen<'_>, packet: &[u8]) -> Goes {
         let rules = &self.rules;
         let Some(ip) = Ipv4::view(packet).filter(|_| validity::check_slice(packet).is_ok()) else { return Goes::On };
         let to = ip.destination_addr();
@@ -51,11 +51,11 @@ impl Told {
         if is_side && !rules.four.has(seen.interface) {
             return Goes::Nowhere;
         }
-        self.into_tunnel(packet)
+        self.wrapped(packet)
     }
 
     /// What is told of an IPv6 packet that came in by an interface; `None` if it is no customer's IPv4.
-    fn from_customer(&self, seen: Seen<'_>, packet: &[u8]) -> Option<Discerned> {
+    fn customer(&self, seen: Seen<'_>, packet: &[u8]) -> Option<Discerned> {
         let rules = &self.rules;
         let is_side = seen.vrf == rules.vrfs[1] && rules.six.has(seen.interface);
         let ip = Ipv6::view(packet).filter(|_| validity6::check_slice(packet).is_ok())?;
@@ -67,14 +67,14 @@ impl Told {
         let inside = Ipv4::view(inner).filter(|_| validity::check_slice(inner).is_ok())?;
         let to = inside.destination_addr();
         let goes = match rules.hairpinning && self.softwires.sets_of(to).is_some() {
-            true => self.into_tunnel(inner),
-            false => self.out_of_tunnel(inner, to),
+            true => self.wrapped(inner),
+            false => self.unwrapped(inner, to),
         };
         Some(Discerned { inside: Some(seen.l3 + upper.at), goes })
     }
 
     /// Where a packet for a softwire goes; what is for none of them goes nowhere.
-    fn into_tunnel(&self, packet: &[u8]) -> Goes {
+    fn wrapped(&self, packet: &[u8]) -> Goes {
         let Some(ip) = Ipv4::view(packet) else { return Goes::Nowhere };
         let is_whole = self.softwires.sets_of(ip.destination_addr()).is_some_and(|sets| sets.portless().is_some());
         if !is_whole && ip.fragment_offset() > 0 {
@@ -107,7 +107,7 @@ impl Told {
     }
 
     /// Where a packet goes that came out of a tunnel: what is for softwires has been in their tunnels, and goes where all else does.
-    fn out_of_tunnel(&self, packet: &[u8], to: Ipv4Addr) -> Goes {
+    fn unwrapped(&self, packet: &[u8], to: Ipv4Addr) -> Goes {
         let vrf = self.rules.vrfs[0];
         let beyond = self.layer.leads_into_function(vrf, to.into());
         let mut window = [0; 64];
