@@ -124,6 +124,10 @@ impl Held {
 
     fn become_held(&self, code: u64, now: u64) {
         let (told, is) = (self.told.load(Ordering::Relaxed), self.is.load(Ordering::Relaxed));
+        if code == 0 && is & CODE == BUFFERS {
+            // Nothing of it has waited since a packet found no buffer.
+            return;
+        }
         let (next, lead) = match told & CODE {
             0 | BUFFERS => (word(code, now), 0),
             _ => self.weigh(told, is, now),

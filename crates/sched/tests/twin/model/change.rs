@@ -3,6 +3,7 @@
 use weir_sched::rate::fine;
 
 use super::Model;
+use super::hold::Reason;
 use super::parts::{Id, ModelSubport, QUEUES, class_of};
 
 impl Model {
@@ -67,6 +68,9 @@ impl Model {
             subport.guarantee_full_at = guarantee.carry(&before, subport.guarantee_full_at, fine(now));
         }
         (subport.bucket, subport.guarantee, subport.weight) = (new.bucket, new.guarantee, new.weight);
+        if self.subport_waits(at) {
+            self.histories[at].note(Some(Reason::Line), now);
+        }
         self.waiting.retain(|(_, id)| *id != Id::Subport(at));
         self.refresh_subports();
         self.refresh_claims(at, now);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::dual::Dual;
 use super::fair::Fair;
+use super::hold::History;
 use weir_sched::class::ClassQueue;
 use weir_sched::l4s::L4s;
 use weir_sched::manage::{Manage, State, Verdict};
@@ -109,6 +110,8 @@ pub(super) struct User {
     pub(super) deficit: u32,
     pub(super) turn: usize,
     pub(super) deficits: [u32; 8],
+    /// What was decided of it.
+    pub(super) history: History,
     /// When it came to hold so many packets.
     pub(super) since: u64,
     pub(super) sent: u64,
