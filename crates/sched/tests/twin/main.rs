@@ -1,10 +1,12 @@
 //! The scheduler against its slow twin: random operations agree exactly.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod classes;
 mod model;
 
 use std::sync::Arc;
 
+use classes::{classed, classed_begin, classed_step};
 use model::{CLASSES, Model, ModelClass, ModelProfile, ModelSubport, QUEUES, ecn, lane, mark};
 use proptest::prelude::*;
 use weir_config::Nanos;
@@ -146,6 +148,7 @@ fn subport() -> impl Strategy<Value = ModelSubport> {
 fn fast_subport(subport: &ModelSubport) -> SubportProfile {
     let fast = SubportProfile::new(subport.bucket, subport.weight);
     let fast = subport.guarantee.map_or(fast, |guarantee| fast.guaranteed(guarantee));
+    let fast = subport.classes.iter().enumerate().fold(fast, |fast, (class, rate)| fast.class(class, *rate));
     subport.parent.map_or(fast, |parent| fast.below(parent as u16))
 }
 
@@ -236,6 +239,7 @@ fn tree_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         9 => step(),
         1 => (0..SUBPORTS, below()).prop_map(|(number, to)| Step::SetSubport { number, to }),
+        1 => (0..SUBPORTS, classed()).prop_map(|(number, to)| Step::SetSubport { number, to }),
     ]
 }
 
@@ -374,6 +378,14 @@ proptest! {
     }
 
     #[test]
+    fn random_operations_agree_where_classes_of_subports_have_rates(
+        begin in classed_begin(), steps in prop::collection::vec(classed_step(), 1..500),
+    ) {
+        agree::<false>(begin.clone(), steps.clone())?;
+        agree::<true>(begin, steps)?;
+    }
+
+    #[test]
     fn random_operations_agree_on_fair_queues(
         begin in fair_begin(), steps in prop::collection::vec(fair_step(), 1..400),
     ) {
@@ -428,7 +440,7 @@ fn agree<const TREE: bool>(begin: Begin, steps: Vec<Step>) -> Result<(), TestCas
                 if !is_tree(&with(&model.subports, number, &to)) {
                     continue;
                 }
-                table.subports[number] = fast_subport(&to);
+                table = table.with_subport(number, fast_subport(&to));
                 scheduler.set_profiles(Arc::new(table.clone()), now);
                 model.set_subport(number, &to, now);
                 due = now;

@@ -2,6 +2,7 @@
 //! answered anew from what waits.
 
 mod admit;
+mod aside;
 mod change;
 mod dual;
 mod fair;
@@ -16,6 +17,7 @@ use weir_sched::manage::{Departure, State};
 use weir_sched::rate::{Bucket, Fine, fine, nanos};
 use weir_sched::scheduler::Leaving;
 
+use aside::Crowd;
 use hold::{History, Reason};
 pub(crate) use parts::{CLASSES, ModelClass, ModelProfile, ModelSubport, QUEUES, ecn, lane, mark};
 use parts::{Id, LOWEST, User, Waiting, class_of};
@@ -30,6 +32,8 @@ pub(crate) struct Model {
     users: Vec<User>,
     port_full_at: Fine,
     subport_full_at: Vec<Fine>,
+    /// Who stands aside for each class of each subport.
+    crowds: Vec<Vec<Crowd>>,
     /// What was decided of each subport.
     histories: Vec<History>,
     /// Users that may send, and subports with such users, in them or below, that do not wait for tokens, in the order in which they came to be so: with the class,
@@ -69,6 +73,7 @@ impl Model {
             dual: vec![None; QUEUES],
             full_at: 0,
             class_full_at: [0; CLASSES],
+            came_back: [false; CLASSES],
             ceil_full_at: 0,
             deficit: 0,
             turn: 0,
@@ -85,6 +90,7 @@ impl Model {
             users: vec![user; users],
             port_full_at: 0,
             subport_full_at: vec![0; subports.len()],
+            crowds: vec![vec![Crowd::default(); CLASSES]; subports.len()],
             histories: vec![History::default(); subports.len()],
             line: Vec::new(),
             streaks: vec![0; subports.len()],
@@ -177,7 +183,7 @@ impl Model {
         self.line.retain(|(id, ..)| *id != Id::User(at));
         self.waiting.retain(|(_, id)| *id != Id::User(at));
         // The earliest time at which it may send, and what it waits for until then.
-        let (mut until, mut wants) = (None, false);
+        let (mut until, mut aside, mut wants) = (None, None, false);
         let earlier = |until: Option<(Fine, Level)>, from, level| match until {
             Some((is, _)) if is < from => until,
             _ => Some((from, level)),
@@ -187,13 +193,19 @@ impl Model {
             if self.users[at].queues[queues].iter().all(VecDeque::is_empty) {
                 continue;
             }
+            let of_subport = Level::SubportClass(class as u8);
+            let (in_line, in_ring) = self.stands_aside(at, class);
+            if in_line {
+                aside = aside.or(Some(Reason::Own(of_subport)));
+                continue;
+            }
             let queue = self.next_queue(at, class);
             let user = &self.users[at];
             let profile = &self.profiles[user.profile];
             let length = user.queues[queue][0].length;
             let own = profile.bucket.eligible_at(user.full_at, length);
             let cap = profile.classes[class].cap.eligible_at(user.class_full_at[class], length);
-            let shares = profile.sharing.is_some();
+            let shares = profile.sharing.is_some() && !in_ring;
             if cap > fine(now) {
                 let (from, level) = match !shares && own > cap {
                     true => (own, Level::Rate),
@@ -218,6 +230,13 @@ impl Model {
                 self.set_wants(at, wants, now);
                 return Some(Reason::Line);
             }
+            if in_ring {
+                // Meanwhile it may send of lower classes.
+                if until.is_none_or(|(is, _)| own < is) {
+                    until = Some((own, of_subport));
+                }
+                continue;
+            }
             until = earlier(until, own, Level::Rate);
             break;
         }
@@ -227,7 +246,7 @@ impl Model {
         self.refresh_subports();
         self.set_wants(at, wants, now);
         // Who wants more stands in line for that.
-        until.map(|(_, level)| if wants { Reason::Line } else { Reason::Own(level) })
+        until.map(|(_, level)| if wants { Reason::Line } else { Reason::Own(level) }).or(aside)
     }
 
     /// The best class of each subport, anew, those below others first.
@@ -269,6 +288,7 @@ impl Model {
                     self.refresh_claims(subport, now);
                 }
                 Id::Lender(subport) => self.refresh_claims(subport, now),
+                Id::Class(subport, class) => self.come_back(subport, class, now),
             }
         }
         while sent < room {
@@ -292,7 +312,7 @@ impl Model {
         }
     }
 
-    /// Who comes out of the wheel while nobody stands in line goes at once, if it may go and does not share.
+    /// Who comes out of the wheel while nobody stands in line goes at once, if it may go and does not want more.
     fn may_go_at_once(&mut self, at: usize, now: u64) -> bool {
         let Some((_, class, _)) = self.line.iter().find(|(id, ..)| *id == Id::User(at)).copied() else { return false };
         let queue = self.next_queue(at, class);
@@ -301,8 +321,8 @@ impl Model {
         let port = self.port.eligible_at(self.port_full_at, length);
         let levels = self.levels_due(user.subport, length).into_iter().all(|due| due <= fine(now));
         let in_line = self.path(user.subport).into_iter().all(|at| !self.subport_waits(at));
-        let shares = self.profiles[user.profile].sharing.is_some();
-        in_line && !shares && port <= fine(now) && levels
+        let wants = self.wanting.contains(&Id::User(at));
+        in_line && !wants && port <= fine(now) && levels
     }
 
     /// It does so, unless its management drops the packet instead. Nothing has held it back meanwhile.
@@ -338,7 +358,8 @@ impl Model {
             }
             let queue = self.next_queue(at, *class);
             let length = self.users[at].queues[queue][0].length;
-            profile.classes[*class].cap.eligible_at(self.users[at].class_full_at[*class], length) <= fine(now)
+            let cap = profile.classes[*class].cap.eligible_at(self.users[at].class_full_at[*class], length);
+            self.stands_aside(at, *class) == (false, false) && cap <= fine(now)
         });
         let class = class.unwrap();
         let queue = self.next_queue(at, class);
@@ -396,6 +417,9 @@ impl Model {
             self.refresh_claims(full, now);
             return Ok(false);
         }
+        if !self.class_lets_go(at, class, length, shared.is_some(), now) {
+            return Ok(false);
+        }
         if !self.line_goes(at, queue, now) {
             self.users[at].coupled += 1;
             out.push(Leaving::Coupled(self.take_from_line(at, queue, false).item));
@@ -447,6 +471,9 @@ impl Model {
             user.deficits[queue - LOWEST] -= u32::from(length);
         }
         user.sent += 1;
+        self.pay_class(at, class, length, now);
+        let user = &mut self.users[at];
+        let profile = &self.profiles[user.profile];
         let manage = profile.classes[class].manage.clone();
         let taken = match user.dual[queue] {
             Some(_) => self.take_from_line(at, queue, true),

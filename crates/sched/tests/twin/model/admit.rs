@@ -142,7 +142,7 @@ impl Model {
             cap.eligible_at(user.class_full_at[class], length),
             self.port.eligible_at(self.port_full_at, length),
         ]);
-        if due.into_iter().any(|due| due > fine(now)) {
+        if due.into_iter().any(|due| due > fine(now)) || !self.class_lets_pass(subport, class, length, now) {
             return Ok(false);
         }
         let user = &mut self.users[at];
@@ -167,6 +167,7 @@ impl Model {
             user.class_full_at[class] = cap.after(user.class_full_at[class], length, fine(now));
         }
         user.sent += 1;
+        self.pay_class(at, class, length, now);
         self.pay_levels(subport, length, Some(subport), now);
         self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
         Ok(true)

@@ -12,6 +12,7 @@ impl Model {
             self.users[at].open = false;
             return;
         };
+        self.stay_nowhere_aside(at);
         self.line.retain(|(id, ..)| *id != Id::User(at));
         self.waiting.retain(|(_, id)| *id != Id::User(at));
         self.refresh_subports();
@@ -54,7 +55,9 @@ impl Model {
     /// A subport has other rates and another weight. What its buckets hold stays, in bytes, as far as it fits; and if it waited for tokens, it is
     /// looked at anew.
     pub(crate) fn set_subport(&mut self, at: usize, new: &ModelSubport, now: u64) {
-        let rules = |subport: &ModelSubport| (subport.bucket, subport.guarantee, subport.weight, subport.parent);
+        let rules = |subport: &ModelSubport| {
+            (subport.bucket, subport.guarantee, subport.weight, subport.parent, subport.classes.clone())
+        };
         if rules(&self.subports[at]) == rules(new) {
             return;
         }
@@ -74,6 +77,7 @@ impl Model {
         self.waiting.retain(|(_, id)| *id != Id::Subport(at));
         self.refresh_subports();
         self.refresh_claims(at, now);
+        self.set_classes(at, &new.classes, now);
     }
 
     /// A subport moves below another one, with all that waits in it: first it leaves what it was below and is below the port, unless it is that already.
