@@ -222,7 +222,11 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     /// A user is somebody else from now on, and stands aside nowhere.
     pub(crate) fn forget_aside(&mut self, user: u32) {
         let number = self.users.gates.at(user).standing().subport();
-        self.users.states.at_mut(user).came_back = 0;
+        let state = self.users.states.at_mut(user);
+        state.came_back = 0;
+        if state.aside == [0, 0] {
+            return;
+        }
         for class in 0..C as u8 {
             let [line, ring] = self.users.states.at(user).aside;
             if (line | ring) >> class & 1 != 0 {
