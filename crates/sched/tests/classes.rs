@@ -1,5 +1,5 @@
 //! Rates of classes of subports: what the manual promises (docs/functions/qos.md, "Classes of subports"), in simulated time.
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::sync::Arc;
 
