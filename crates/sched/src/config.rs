@@ -76,6 +76,16 @@ config! {
 }
 
 config! {
+    /// A traffic class of a subport.
+    pub struct SubportClassConfig {
+        /// What the users of the subport may send of the class together at most; what they may send of all when absent.
+        pub tc_rate: Option<Rate> = optional, live, range(LEAST..=MOST);
+        /// The time over which `tc_rate` holds: what they may send of the class in it, they may send at once.
+        pub tc_period: Nanos = default(Nanos::new(10_000_000)), live, range(Nanos::new(1_000)..=Nanos::new(10_000_000_000));
+    }
+}
+
+config! {
     /// A set of users, and what they may send together.
     pub struct SubportConfig {
         /// What its users are guaranteed together, beside what each of them is; nothing when absent.
@@ -89,6 +99,9 @@ config! {
         /// The subport above it: what is sent below this one counts against what that may send, too. The port alone is above it when absent. There are up to
         /// three levels of subports.
         pub parent: Option<String> = optional, rebuild;
+        /// Its traffic classes, the highest first; those that are missing are like `{}`. They count for users of the subport itself: others below it, there
+        /// can be none.
+        pub classes: Vec<SubportClassConfig> = empty, live, length(0..=MAX_CLASSES);
     }
 }
 
@@ -162,6 +175,10 @@ impl SchedulerConfig {
         for (name, subport) in &self.subports {
             let at_key = |(key, problem): Fault| (format!("subports.{name}.{key}"), problem);
             faults.extend(subport.fault().map(at_key));
+            if subport.classes.len() > usize::from(self.classes) {
+                let problem = format!("the scheduler has {} classes; leave the others out", self.classes);
+                faults.push(at_key(("classes".to_owned(), problem)));
+            }
         }
         faults.extend(
             levels::faults(&self.subports).into_iter().map(|(key, problem)| (format!("subports.{key}"), problem)),
@@ -216,7 +233,11 @@ impl SchedulerConfig {
     pub(crate) fn limits(&self) -> Limits {
         let port = Limit { rate: self.rate.bits_per_second(), size: self.burst.bytes() };
         let number = |name: &str| self.subports.keys().position(|other| other == name);
-        let mut subports: Vec<SubportLimits> = self.subports.values().map(|subport| subport.limits(number)).collect();
+        let limits = |subport: &SubportConfig| SubportLimits {
+            classes: subport.class_limits(self.classes.into()),
+            ..subport.limits(number)
+        };
+        let mut subports: Vec<SubportLimits> = self.subports.values().map(limits).collect();
         subports.resize(self.subports_at_most(), SubportLimits::default());
         Limits { port, subports }
     }
@@ -231,21 +252,50 @@ fn ceil_fault(rate: Rate, ceil: Rate) -> Option<Fault> {
 
 impl SubportConfig {
     /// One of which nothing is said.
-    pub const OPEN: SubportConfig =
-        SubportConfig { tb_rate: None, ceil: None, tb_size: Size::new(65_536), weight: 1, parent: None };
+    pub const OPEN: SubportConfig = SubportConfig {
+        tb_rate: None,
+        ceil: None,
+        tb_size: Size::new(65_536),
+        weight: 1,
+        parent: None,
+        classes: Vec::new(),
+    };
 
     /// What is wrong with it beyond the schema: the key, from its own on, and a sentence.
     pub fn fault(&self) -> Option<Fault> {
         self.tb_rate.zip(self.ceil).and_then(|(rate, ceil)| ceil_fault(rate, ceil))
     }
 
-    /// With the number of each subport.
+    /// What it may send of each class, of so many that are used: the last of those is the lowest.
+    fn class_limits(&self, classes: usize) -> [Option<Limit>; MAX_CLASSES] {
+        let mut limits = [None; MAX_CLASSES];
+        for (n, class) in self.classes.iter().take(classes).enumerate() {
+            let place = if n + 1 == classes { built(classes) - 1 } else { n };
+            limits.iter_mut().skip(place).take(1).for_each(|limit| *limit = class.limit());
+        }
+        limits
+    }
+
+    /// With the number of each subport; but for what its classes may send.
     pub(crate) fn limits(&self, number: impl Fn(&str) -> Option<usize>) -> SubportLimits {
         let limit = |rate: Rate| Limit { rate: rate.bits_per_second(), size: self.tb_size.bytes() };
         let (guaranteed, most) = (self.tb_rate.map(limit), self.ceil.or(self.tb_rate).map(limit));
         let parent = self.parent.as_deref().and_then(number).and_then(|number| u16::try_from(number).ok());
-        SubportLimits { guaranteed, most, weight: self.weight, parent }
+        SubportLimits { guaranteed, most, weight: self.weight, parent, classes: [None; MAX_CLASSES] }
     }
+}
+
+impl SubportClassConfig {
+    fn limit(&self) -> Option<Limit> {
+        let rate = self.tc_rate?.bits_per_second();
+        let size = u128::from(rate) * u128::from(self.tc_period.nanos()) / 8_000_000_000;
+        Some(Limit { rate, size: u64::try_from(size).unwrap_or(u64::MAX) })
+    }
+}
+
+/// Classes that a scheduler of which so many are used is built for.
+pub(crate) fn built(classes: usize) -> usize {
+    if classes <= 4 { 4 } else { MAX_CLASSES }
 }
 
 impl ProfileConfig {
@@ -385,6 +435,7 @@ mod tests {
             tb_size: Size::new(1000),
             weight: 1,
             parent: Some("lost".into()),
+            classes: vec![SubportClassConfig { tc_rate: None, tc_period: Nanos::new(1_000_000) }; 5],
         };
         let assign = AssignConfig { first: 9, last: Some(8), profile: "x".into(), subport: Some("y".into()) };
         let subports = BTreeMap::from([("olt".to_owned(), subport)]);
@@ -398,6 +449,7 @@ mod tests {
                 "profiles.gold.ceil",
                 "profiles.gold.weights",
                 "subports.olt.ceil",
+                "subports.olt.classes",
                 "subports.olt.parent",
                 "assign[1].last",
                 "assign[1].last",

@@ -2,6 +2,7 @@
 
 use weir_table::indexed::NONE;
 
+use crate::aside::Stood;
 use crate::dual::is_dual;
 use crate::flows::Gone;
 use crate::gates::{Loss, Place};
@@ -108,7 +109,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let judgement = judge(gate, state, rest, share, profile, &self.slab, moment);
         let Judgement::May(rank, false) = judgement else { return None };
         let class = rank / 2;
-        let managed = profile.managed >> class & 1 != 0;
+        let asked = profile.asked >> class & 1 != 0;
         let queue = state.next_queue(rest, usize::from(class), profile, &self.slab);
         let length = self.slab.length(state.first(queue));
         let (port_cost, number) = (self.profiles.port.cost(length), standing.subport());
@@ -120,8 +121,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if bounded && self.subport_waits(number, length, moment) {
             return None;
         }
-        if managed && !self.departs(user, queue, now) {
-            self.drop_first(user, queue, now, out);
+        if asked && !self.may_go(user, Next { class, queue, length }, Stood::Line, now, out) {
             return Some(false);
         }
         if TREE {
@@ -141,7 +141,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         } else {
             self.place(user, judgement, now);
         }
-        if emptied && managed {
+        if emptied && asked {
             self.tell_emptied(user, queue, now);
         }
         Some(true)
@@ -175,7 +175,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             self.settle(user, now);
             return Served::Passed;
         };
-        let managed = profile.managed >> class & 1 != 0;
+        let asked = profile.asked >> class & 1 != 0;
         if !self.lines.wanting.affords(turn, lender, share, sharing.quantum, length) {
             return Served::Passed;
         }
@@ -195,8 +195,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             self.suspend(subport, due, now);
             return Served::Passed;
         }
-        if managed && !self.departs(user, queue, now) {
-            self.drop_first(user, queue, now, out);
+        if asked && !self.may_go(user, Next { class, queue, length }, Stood::Ring, now, out) {
             return Served::Passed;
         }
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
@@ -216,7 +215,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         } else if lent {
             self.lines.pay_guarantee(subport, length, now);
         }
-        if emptied && managed {
+        if emptied && asked {
             self.tell_emptied(user, queue, now);
         }
         Served::Sent
@@ -256,6 +255,14 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         gate.sent(bytes);
         if profile.capped >> class & 1 != 0 {
             pay_cap(rest, profile, class, length, moment);
+            self.crowds.pay(
+                self.profiles.class(gate.standing().subport(), class),
+                gate.standing().subport(),
+                class,
+                length,
+                moment,
+            );
+            state.used(class);
         }
         state.pay(queue, length);
         state.held -= 1;
@@ -296,9 +303,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             self.suspend(subport, due, now);
             return Served::Passed;
         }
-        let managed = profile.managed >> class & 1 != 0;
-        if managed && !self.departs(user, queue, now) {
-            self.drop_first(user, queue, now, out);
+        let asked = profile.asked >> class & 1 != 0;
+        if asked && !self.may_go(user, Next { class, queue, length }, Stood::Line, now, out) {
             return Served::Passed;
         }
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
@@ -319,10 +325,24 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         };
         self.place(user, judgement, now);
         self.lines.turn_subport(subport);
-        if emptied && managed {
+        if emptied && asked {
             self.tell_emptied(user, queue, now);
         }
         Served::Sent
+    }
+
+    /// Whether the packet of a user whose turn it is goes, as far as the rate of its class of the subport and its management say. Where not, the user
+    /// stands elsewhere.
+    #[inline(always)]
+    fn may_go(&mut self, user: u32, next: Next, stood: Stood, now: u64, out: &mut impl FnMut(Leaving<T>)) -> bool {
+        if self.profiles.limited >> next.class & 1 != 0 && !self.class_lets_go(user, next, stood, now) {
+            return false;
+        }
+        let goes = self.departs(user, next.queue, now);
+        if !goes {
+            self.drop_first(user, next.queue, now, out);
+        }
+        goes
     }
 
     /// Whether the management lets the first packet of a queue go, with a mark perhaps; else it is to be dropped.
@@ -381,6 +401,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 pub(crate) fn pay_cap<const C: usize>(rest: &mut Rest<C>, profile: &Profile, class: u8, length: u16, now: Fine) {
     let class = usize::from(class);
     if let (Some(full_at), Some(class)) = (rest.class_full_at.get_mut(class), profile.classes.get(class)) {
-        *full_at = class.cap.after(*full_at, length, now);
+        // It may be the subport's alone. Since when a bucket is full matters to frames that are larger.
+        if !class.cap.is_unlimited() {
+            *full_at = class.cap.after(*full_at, length, now);
+        }
     }
 }

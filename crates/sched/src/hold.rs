@@ -18,6 +18,8 @@ pub enum Level {
     Ceil,
     /// The cap of the class of this number.
     Class(u8),
+    /// Its subport may send no more of the class of this number.
+    SubportClass(u8),
     /// Its subport may send no more.
     Subport,
     /// A subport above its own, of this number, may send no more.
@@ -26,6 +28,18 @@ pub enum Level {
     Port,
     /// A packet of it found no buffer, though none of its own waited.
     Buffers,
+}
+
+impl Level {
+    /// The same, where the lowest class, which is that of the number `built`, is called by the number `named`.
+    pub(crate) fn with_lowest(self, built: usize, named: usize) -> Level {
+        let name = |class: u8| if usize::from(class) == built { named as u8 } else { class };
+        match self {
+            Level::Class(class) => Level::Class(name(class)),
+            Level::SubportClass(class) => Level::SubportClass(name(class)),
+            other => other,
+        }
+    }
 }
 
 /// What holds a user back now.
@@ -50,6 +64,7 @@ impl fmt::Display for Hold {
             Level::Rate => "rate",
             Level::Ceil => "ceil",
             Level::Class(class) => return write!(f, "class {class}"),
+            Level::SubportClass(class) => return write!(f, "class {class} of subport"),
             Level::Subport => "subport",
             Level::Above(number) => return write!(f, "subport {number}"),
             Level::Port => "port",
@@ -71,19 +86,21 @@ const CEIL: u64 = 3;
 const BUFFERS: u64 = 4;
 const TOKENS: u64 = 5;
 const CLASS: u64 = 8;
-const CODE_BITS: u32 = 4;
+const SUBPORT_CLASS: u64 = 16;
+const CODE_BITS: u32 = 5;
 const CODE: u64 = (1 << CODE_BITS) - 1;
 
 const fn word(code: u64, since: u64) -> u64 {
     code | since << CODE_BITS
 }
 
-/// A level of the user itself, for which it waits in the wheel, and since when.
+/// A level for which a user waits, and does not stand in line, and since when.
 fn own(word: u64) -> Option<Hold> {
     let level = match word & CODE {
         RATE => Level::Rate,
         CEIL => Level::Ceil,
-        code if code >= CLASS => Level::Class((code - CLASS) as u8),
+        code if code >= SUBPORT_CLASS => Level::SubportClass((code % 8) as u8),
+        code if code >= CLASS => Level::Class((code % 8) as u8),
         _ => return None,
     };
     Some(Hold { level, since: word >> CODE_BITS })
@@ -109,7 +126,10 @@ impl Held {
             Judgement::May(..) | Judgement::From(_, true, _) => LINE,
             Judgement::From(_, false, Level::Ceil) => CEIL,
             Judgement::From(_, false, Level::Class(class)) => CLASS + u64::from(class % 8),
-            Judgement::From(..) => RATE,
+            Judgement::From(_, false, Level::SubportClass(class)) | Judgement::Aside(Level::SubportClass(class)) => {
+                SUBPORT_CLASS + u64::from(class % 8)
+            }
+            Judgement::From(..) | Judgement::Aside(_) => RATE,
         };
         if self.is.load(Ordering::Relaxed) & CODE != code {
             self.become_held(code, now);
@@ -124,6 +144,10 @@ impl Held {
 
     fn become_held(&self, code: u64, now: u64) {
         let (told, is) = (self.told.load(Ordering::Relaxed), self.is.load(Ordering::Relaxed));
+        if code == 0 && is & CODE == BUFFERS {
+            // Nothing of it has waited since a packet found no buffer.
+            return;
+        }
         let (next, lead) = match told & CODE {
             0 | BUFFERS => (word(code, now), 0),
             _ => self.weigh(told, is, now),

@@ -1,5 +1,6 @@
 //! What a user may do: which of its packets goes next, and from when on.
 
+use crate::aside::Stood;
 use crate::gates::Gate;
 use crate::hold::Level;
 use crate::lines::Judgement;
@@ -24,17 +25,55 @@ pub(crate) fn judge<T, const C: usize, const Q: usize>(
     if state.backlog == 0 {
         return Judgement::Nothing;
     }
-    let (full_at, mut from, mut level) = (gate.full_at(), Fine::MAX, Level::Rate);
+    if profile.capped != 0 {
+        return judge_capped(gate, state, rest, share, profile, slab, now);
+    }
+    let (full_at, class) = (gate.full_at(), state.classes().trailing_zeros() as usize);
+    let queue = state.next_queue(rest, class, profile, slab);
+    let length = slab.length(state.first(queue));
+    let cost = profile.bucket.cost(length);
+    let own = profile.bucket.due(full_at, cost);
+    let wants = profile.sharing.is_some();
+    let ceil = ceil_at(share, profile, length);
+    if ceil > now {
+        return Judgement::From(ceil, false, Level::Ceil);
+    }
+    if own > now {
+        return Judgement::From(own, wants, Level::Rate);
+    }
+    let spare = profile.bucket.due(full_at + cost, cost) <= now;
+    Judgement::May(2 * class as u8 + u8::from(!spare), wants)
+}
+
+/// The same where classes have caps, here or in subports: the highest class that is not held back goes first.
+#[inline(never)]
+fn judge_capped<T, const C: usize, const Q: usize>(
+    gate: &Gate,
+    state: &mut UserState<C, Q>,
+    rest: &mut Rest<C>,
+    share: &Share,
+    profile: &Profile,
+    slab: &Slab<T>,
+    now: Fine,
+) -> Judgement {
+    let (full_at, mut from, mut level, mut aside) = (gate.full_at(), Fine::MAX, Level::Rate, None);
     let mut classes = state.classes();
     while classes != 0 {
         let class = classes.trailing_zeros() as usize;
         classes &= classes - 1;
+        let of_subport = Level::SubportClass(class as u8);
+        if state.is_aside(class, Stood::Line) {
+            aside = aside.or(Some(of_subport));
+            continue;
+        }
         let queue = state.next_queue(rest, class, profile, slab);
         let length = slab.length(state.first(queue));
         let cost = profile.bucket.cost(length);
         let own = profile.bucket.due(full_at, cost);
         let cap = cap_at(rest, profile, class, length);
-        let wants = profile.sharing.is_some();
+        // Of what others leave it can have nothing, where it stands aside for that.
+        let has_left = state.is_aside(class, Stood::Ring);
+        let wants = profile.sharing.is_some() && !has_left;
         if cap > now {
             // Who shares may do so as soon as the cap lets it.
             let until = if wants { cap } else { cap.max(own) };
@@ -47,13 +86,21 @@ pub(crate) fn judge<T, const C: usize, const Q: usize>(
         if ceil > now {
             return earlier(from, level, ceil, Level::Ceil, false);
         }
-        if own > now {
+        if own <= now {
+            let spare = profile.bucket.due(full_at + cost, cost) <= now;
+            return Judgement::May(2 * class as u8 + u8::from(!spare), wants);
+        }
+        if !has_left {
             return earlier(from, level, own, Level::Rate, wants);
         }
-        let spare = profile.bucket.due(full_at + cost, cost) <= now;
-        return Judgement::May(2 * class as u8 + u8::from(!spare), wants);
+        if own < from {
+            (from, level) = (own, of_subport);
+        }
     }
-    Judgement::From(from, false, level)
+    match aside {
+        Some(aside) if from == Fine::MAX => Judgement::Aside(aside),
+        _ => Judgement::From(from, false, level),
+    }
 }
 
 /// Held until the earlier of two times.
@@ -85,11 +132,25 @@ pub(crate) fn next_packet<T, const C: usize, const Q: usize>(
         classes &= classes - 1;
         let queue = state.next_queue(rest, class, profile, slab);
         let length = slab.length(state.first(queue));
-        if cap_at(rest, profile, class, length) <= now {
+        if is_open(state, rest, profile, class, length, now) {
             return Some(Next { class: class as u8, queue, length });
         }
     }
     None
+}
+
+/// Whether a class may have of what is left at `now`, as far as caps say.
+#[inline(always)]
+fn is_open<const C: usize, const Q: usize>(
+    state: &UserState<C, Q>,
+    rest: &Rest<C>,
+    profile: &Profile,
+    class: usize,
+    length: u16,
+    now: Fine,
+) -> bool {
+    let stands_aside = || state.is_aside(class, Stood::Line) || state.is_aside(class, Stood::Ring);
+    profile.capped >> class & 1 == 0 || !stands_aside() && cap_at(rest, profile, class, length) <= now
 }
 
 /// From when on the ceiling of a user lets so many bytes go.

@@ -30,6 +30,7 @@
 
 mod admit;
 pub mod ahead;
+mod aside;
 pub mod class;
 pub mod classify;
 pub mod codel;

@@ -98,6 +98,8 @@ pub(crate) enum Judgement {
     /// Send what it is guaranteed from this time on, and more before, if it wants that.
     /// It is held until then by a level of its own.
     From(Fine, Wants, Level),
+    /// Nothing, until it comes back to one of its classes: see [`aside`](crate::aside).
+    Aside(Level),
 }
 
 /// Whether a user wants more than it is guaranteed, and may have it.
@@ -113,7 +115,8 @@ pub(crate) struct Lines<const TREE: bool> {
     /// Subports with users that may send, by their best class.
     pub(crate) port: Active<MAX_CLASSES>,
     pub(crate) wanting: Wanting<TREE>,
-    /// Users until they may send what they are guaranteed, and behind them subports until they may send at all, or lend.
+    /// Users until they may send what they are guaranteed, behind them subports until they may send at all, or lend, and behind those the classes of
+    /// subports until somebody [comes back](crate::aside).
     pub(crate) wheel: Wheel,
     pub(crate) users: u32,
 }
@@ -127,7 +130,7 @@ impl<const TREE: bool> Lines<TREE> {
             subport_links: Links::new(subports as usize),
             port: Active::NONE,
             wanting: Wanting::new(users, subports),
-            wheel: Wheel::new(users.saturating_add(subports), shape),
+            wheel: Wheel::new(users.saturating_add(subports * (1 + MAX_CLASSES as u32)), shape),
             users,
         }
     }
@@ -178,6 +181,10 @@ impl<const TREE: bool> Lines<TREE> {
                 gate.move_to(Place::Waiting);
                 self.wait(user, at, now);
                 wants
+            }
+            Judgement::Aside(_) => {
+                gate.move_to(Place::Waiting);
+                false
             }
         };
         if lists_changed {

@@ -52,8 +52,10 @@ pub(crate) struct Sharing {
 pub struct Profile {
     pub(crate) bucket: Bucket,
     pub(crate) classes: [ClassProfile; MAX_CLASSES],
-    /// Bit c: class c has a cap.
+    /// Bit c: class c has a cap, or some subport has a rate for it.
     pub(crate) capped: u8,
+    /// Bit c: packets of class c are asked about as they go: it is managed, or some subport has a rate for it.
+    pub(crate) asked: u8,
     /// Bit c: class c has a management, fair queues, or dual ones.
     pub(crate) managed: u8,
     /// Bit c: the queues of class c are fair.
@@ -62,7 +64,7 @@ pub struct Profile {
     pub(crate) dual: u8,
     /// What it may have beyond its rate, if anything.
     pub(crate) sharing: Option<Sharing>,
-    /// Whether there is more to it than a rate: any class has a cap, a management, fair or dual queues, or it shares.
+    /// Whether there is more to it than a rate: any class has a cap, here or in a subport, a management, fair or dual queues, or it shares.
     pub(crate) special: bool,
     /// Bytes per round of the queues in the lowest class.
     pub(crate) quanta: [u32; MAX_QUEUES],
@@ -84,6 +86,7 @@ impl Profile {
         Profile {
             bucket,
             capped,
+            asked: managed,
             managed,
             fair,
             dual,
@@ -108,6 +111,14 @@ impl Profile {
         self.classes.get(class)?.dual.as_ref().filter(|_| self.dual >> class & 1 != 0)
     }
 
+    /// The same where subports have rates for the classes of these bits.
+    fn limited(&self, classes: u8) -> Profile {
+        let own = |(_, class): &(usize, &ClassProfile)| !class.cap.is_unlimited();
+        let capped = self.classes.iter().enumerate().filter(own).fold(classes, |bits, (n, _)| bits | 1 << n);
+        let special = capped | self.managed != 0 || self.sharing.is_some();
+        Profile { capped, asked: self.managed | classes, special, ..self.clone() }
+    }
+
     /// With a share of what others leave, by weight (at least 1), up to what `ceil` allows together with what its own bucket does.
     pub fn sharing(mut self, ceil: Bucket, weight: u8) -> Profile {
         self.sharing = Some(Sharing { ceil, quantum: u32::from(weight.max(1)) * QUANTUM });
@@ -127,6 +138,8 @@ pub struct SubportProfile {
     pub(crate) quantum: u32,
     /// The subport above it; the port when absent.
     pub(crate) parent: Option<u16>,
+    /// What its users may send of each class together.
+    pub(crate) classes: [Bucket; MAX_CLASSES],
 }
 
 /// Subports between the port and a user at most.
@@ -135,12 +148,19 @@ pub const LEVELS: usize = 3;
 impl SubportProfile {
     /// One whose users may send so much together, with a weight (at least 1) for its share of what is left.
     pub fn new(bucket: Bucket, weight: u8) -> SubportProfile {
-        SubportProfile { bucket, guarantee: None, quantum: u32::from(weight.max(1)) * QUANTUM, parent: None }
+        let classes = [Bucket::UNLIMITED; MAX_CLASSES];
+        SubportProfile { bucket, guarantee: None, quantum: u32::from(weight.max(1)) * QUANTUM, parent: None, classes }
     }
 
     /// With a guarantee, which is no more than what they may send.
     pub fn guaranteed(self, guarantee: Bucket) -> SubportProfile {
         SubportProfile { guarantee: Some(guarantee), ..self }
+    }
+
+    /// Whose users may send so much together of a class, by its number. What is in subports below it does not count.
+    pub fn class(mut self, class: usize, bucket: Bucket) -> SubportProfile {
+        self.classes.iter_mut().skip(class).take(1).for_each(|place| *place = bucket);
+        self
     }
 
     /// Below another subport: what it sends counts against what that may send, too. That is heeded by a [tree](crate::scheduler::Scheduler) alone.
@@ -159,21 +179,39 @@ pub struct Profiles {
     /// The profiles of users, by number.
     pub users: Arc<[Profile]>,
     fallback: Profile,
+    /// Bit c: some subport has a rate for class c, or had one while the scheduler has run.
+    pub(crate) limited: u8,
 }
 
 impl Profiles {
     /// From the rates of the port and its subports and the profiles of users.
     pub fn new(port: Bucket, subports: Vec<SubportProfile>, users: Vec<Profile>) -> Profiles {
-        Profiles { port, subports, users: users.into(), fallback: Profile::new(Bucket::UNLIMITED, Vec::new(), &[]) }
+        let fallback = Profile::new(Bucket::UNLIMITED, Vec::new(), &[]);
+        Profiles { port, subports: Vec::new(), users: users.into(), fallback, limited: 0 }.with_rates(port, subports)
     }
 
     /// The same for users of whom the port and its subports have other rates.
     pub(crate) fn with_rates(&self, port: Bucket, subports: Vec<SubportProfile>) -> Profiles {
-        Profiles { port, subports, users: Arc::clone(&self.users), fallback: self.fallback.clone() }
+        let is_limited = |class: &usize| {
+            let rate = |subport: &SubportProfile| subport.classes.get(*class).copied();
+            subports.iter().filter_map(rate).any(|rate| !rate.is_unlimited())
+        };
+        let limited = (0..MAX_CLASSES).filter(is_limited).fold(0, |bits, class| bits | 1 << class);
+        let users = Arc::clone(&self.users);
+        Profiles { port, subports, users, fallback: self.fallback.clone(), limited: self.limited }.limited(limited)
+    }
+
+    /// The same where subports have, or had, rates for the classes of these bits, and no others.
+    pub(crate) fn limited(self, classes: u8) -> Profiles {
+        if classes == self.limited {
+            return self;
+        }
+        let users = self.users.iter().map(|user| user.limited(classes)).collect();
+        Profiles { users, fallback: self.fallback.limited(classes), limited: classes, ..self }
     }
 
     /// The same, but for one subport.
-    pub(crate) fn with_subport(&self, number: usize, profile: SubportProfile) -> Profiles {
+    pub fn with_subport(&self, number: usize, profile: SubportProfile) -> Profiles {
         let mut subports = self.subports.clone();
         subports.iter_mut().skip(number).take(1).for_each(|subport| *subport = profile);
         self.with_rates(self.port, subports)

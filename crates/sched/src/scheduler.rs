@@ -8,6 +8,7 @@ use weir_table::indexed::{Indexed, NONE};
 use weir_table::wheel::Shape;
 
 use crate::admit::{Admitted, Order, Room};
+use crate::aside::Crowds;
 use crate::dual::{Duals, is_dual};
 use crate::flows::{Flows, Gone};
 use crate::gates::{Gate, Gates, Loss, Place, Standing};
@@ -63,6 +64,8 @@ pub struct Scheduler<T, const C: usize, const Q: usize, const TREE: bool = false
     pub(crate) flows: Flows,
     /// Queues with two lines; none where no profile has one.
     pub(crate) duals: Duals,
+    /// Users whom rates of classes of subports hold back; none where no subport has any.
+    pub(crate) crowds: Crowds,
     /// Any queue may be fair, or have two lines.
     pub(crate) apart: bool,
     /// What outsiders do not know.
@@ -92,6 +95,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             states: Indexed::new(managed as usize, [State::default(); Q]),
             flows: Flows::new(0, 0),
             duals: Duals::new(0, 0),
+            crowds: Crowds::none(),
             apart: false,
             seed: RandomState::new().hash_one(0) as u32,
             random: 0x9e37_79b9_7f4a_7c15,
@@ -115,6 +119,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     fn make_room(&mut self) {
         self.make_flows();
         self.make_duals();
+        self.make_crowds();
         self.apart = !self.flows.is_empty() || !self.duals.is_empty();
         if self.profiles.marks() {
             self.users.gates.make_marks(self.setup.users, C);
@@ -329,9 +334,12 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         }
     }
 
-    /// A subport may send again, or lend.
+    /// A subport may send again, or lend; or those who stand aside for one of its classes are to be looked at.
     #[cold]
     fn resume(&mut self, subport: u32, now: u64) {
+        if let Some(place) = subport.checked_sub(self.lines.subports.len() as u32) {
+            return self.come_back(place, now);
+        }
         if self.lines.resume(subport, now) {
             self.users.gates.subport(subport).suspended(false, now);
         }
@@ -349,6 +357,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         };
         let last = (self.lines.subports.len() - 1) as u16;
         let watched = self.users.gates.watches.begin(user, now);
+        self.forget_aside(user);
         let User { gate, rest, share, .. } = self.users.at_mut(user);
         self.lines.settle(user, gate, share, Judgement::Nothing, now);
         let before = gate.standing();
@@ -364,6 +373,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     /// Replaces the profiles. The number of subports stays; users are to be [assigned](Scheduler::assign) again where their profiles are
     /// not the same, so that each goes by its new one at once and not when it is looked at next.
     pub fn set_profiles(&mut self, profiles: Arc<Profiles>, now: u64) {
+        // Who stands aside for a class does so until it comes back, whoever has a rate for it then.
+        let all = self.profiles.limited | profiles.limited;
+        let profiles =
+            if all == profiles.limited { profiles } else { Arc::new(Profiles::clone(&profiles).limited(all)) };
         let old = std::mem::replace(&mut self.profiles, profiles);
         if !Arc::ptr_eq(&old.users, &self.profiles.users) {
             if self.profiles.managed() && self.states.is_empty() {
@@ -389,6 +402,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         subport.full_at = profile.bucket.carry(&before.bucket, subport.full_at, fine(now));
         self.lines.wanting.set(number, profile, fine(now));
         self.resume(number, now);
+        self.set_classes(number as u16, &before.classes, now);
     }
 
     /// Hands over every packet in the order they came. For the end: users stay.

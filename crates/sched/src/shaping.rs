@@ -8,7 +8,7 @@ use weir_mem::{Producer, ring};
 use weir_packet::{Held, Key};
 use weir_stage::Stage;
 
-use crate::config::{Fault, SchedulerConfig};
+use crate::config::{self, Fault, SchedulerConfig};
 use crate::dual::Duals;
 use crate::flows::Flows;
 use crate::gates::{Gates, UserCount};
@@ -289,7 +289,7 @@ impl Shaping {
 
     /// Classes that the schedulers are built for.
     fn built(&self) -> usize {
-        if self.classes <= 4 { 4 } else { 8 }
+        config::built(self.classes)
     }
 
     /// The names of the profile and the subport of a user.
@@ -329,7 +329,8 @@ impl Shaping {
         let book = self.book();
         let stages = book.stages.iter().filter(|stage| self.owners.at(stage.scheduler, user));
         // Of a stage that is gone, the counts count, but nothing waits in it.
-        stages.filter(|stage| stage.is_there()).find_map(|stage| stage.gates.hold(number, now))
+        let hold = stages.filter(|stage| stage.is_there()).find_map(|stage| stage.gates.hold(number, now))?;
+        Some(Hold { level: hold.level.with_lowest(self.built() - 1, self.classes - 1), ..hold })
     }
 
     /// Somebody asks about a user, at `now`: it is watched from then on. What was seen of it so far, nothing at first.
@@ -432,7 +433,7 @@ impl Book {
     fn merge(&mut self, profiles: &Profiles) {
         self.limits = self.configured.clone();
         for (limits, given) in self.limits.subports.iter_mut().zip(&self.given) {
-            *limits = given.unwrap_or(*limits);
+            *limits = limits.given(*given);
         }
         let (port, subports) = Shares::new(Owners::ONE, self.limits.subports.len()).of(0, &self.limits);
         self.profiles = Arc::new(profiles.with_rates(port, subports));

@@ -3,6 +3,7 @@
 //!
 //! So if all users together may send no more than the port, those of each scheduler may send no more than its share.
 
+use crate::class::MAX_CLASSES;
 use crate::profile::{LEVELS, SubportProfile};
 use crate::rate::Bucket;
 use weir_stage::ownership::Owners;
@@ -45,6 +46,8 @@ pub(crate) struct SubportLimits {
     pub(crate) weight: u8,
     /// The subport above it; the port when absent.
     pub(crate) parent: Option<u16>,
+    /// Of each class at most; what it may send in all when absent.
+    pub(crate) classes: [Option<Limit>; MAX_CLASSES],
 }
 
 impl SubportLimits {
@@ -56,7 +59,14 @@ impl SubportLimits {
     fn profile(&self, bucket: impl Fn(Limit) -> Bucket) -> SubportProfile {
         let profile = SubportProfile::new(self.most.map_or(Bucket::UNLIMITED, &bucket), self.weight);
         let profile = self.guaranteed.map_or(profile, |limit| profile.guaranteed(bucket(limit)));
-        self.parent.map_or(profile, |parent| profile.below(parent))
+        let profile = self.parent.map_or(profile, |parent| profile.below(parent));
+        let limits = self.classes.iter().enumerate().filter_map(|(class, limit)| Some((class, (*limit)?)));
+        limits.fold(profile, |profile, (class, limit)| profile.class(class, bucket(limit)))
+    }
+
+    /// The same where something was given in place of all but what its classes may send.
+    pub(crate) fn given(self, given: Option<SubportLimits>) -> SubportLimits {
+        SubportLimits { classes: self.classes, ..given.unwrap_or(self) }
     }
 }
 
@@ -142,7 +152,8 @@ mod tests {
     use super::*;
 
     const LIMITS: Limit = Limit { rate: 1_000_000_000, size: 100_000 };
-    const LIMITED: SubportLimits = SubportLimits { guaranteed: None, most: Some(LIMITS), weight: 1, parent: None };
+    const LIMITED: SubportLimits =
+        SubportLimits { guaranteed: None, most: Some(LIMITS), weight: 1, parent: None, classes: [None; MAX_CLASSES] };
 
     #[test]
     fn one_scheduler_has_everything() {

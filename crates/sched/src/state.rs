@@ -23,6 +23,10 @@ pub(crate) struct UserState<const C: usize, const Q: usize> {
     turn: u8,
     /// Bit n: queue n of the lowest class has something in [`Rest::unused`].
     saved: u8,
+    /// Bit c: it stands aside with class c, by where it [stood](crate::aside::Stood).
+    pub(crate) aside: [u8; 2],
+    /// Bit c: it has come back with class c, and has not had its turn.
+    pub(crate) came_back: u8,
     /// The queues, by their first nodes.
     pub(crate) queues: [u32; Q],
 }
@@ -65,7 +69,7 @@ pub(crate) const fn user_bytes<const C: usize, const Q: usize>() -> usize {
 
 impl<const C: usize, const Q: usize> UserState<C, Q> {
     pub(crate) const NEW: UserState<C, Q> =
-        UserState { held: 0, credit: 0, backlog: 0, turn: 0, saved: 0, queues: [NONE; Q] };
+        UserState { held: 0, credit: 0, backlog: 0, turn: 0, saved: 0, aside: [0; 2], came_back: 0, queues: [NONE; Q] };
 
     /// The lowest class.
     pub(crate) const LOWEST: usize = C - 1;

@@ -80,7 +80,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         set.place == Place::Waiting || self.profiles.subport(number).eligible_at(set.full_at, length) > now
     }
 
-    /// Whether the cap of its class and the ceiling of its user let a packet go, for which it is paid for then.
+    /// Whether the cap of its class, that of the subport, and the ceiling of its user let a packet go, for which it is paid for then.
     #[inline(never)]
     fn class_lets_pass(
         &mut self,
@@ -101,6 +101,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if ceil_at(share, self.profiles.user(profile), offer.length) > fine(now) {
             return Ok(false);
         }
+        if capped && !self.class_passes(offer, class as u8, now) {
+            return Ok(false);
+        }
         if managed && self.profiles.user(profile).dual >> class & 1 != 0 {
             if !self.line_rests(offer.user, class, queue, now) {
                 // It may be marked or dropped as it goes.
@@ -114,9 +117,13 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             // It has come to an empty queue, and leaves it empty.
             self.tell_emptied(offer.user, queue, now);
         }
-        let User { rest, share, .. } = self.users.at_mut(offer.user);
+        let User { gate, state, rest, share, .. } = self.users.at_mut(offer.user);
         if capped {
             pay_cap(rest, self.profiles.user(profile), class as u8, offer.length, fine(now));
+            let number = gate.standing().subport();
+            let bucket = self.profiles.class(number, class as u8);
+            self.crowds.pay(bucket, number, class as u8, offer.length, fine(now));
+            state.used(class as u8);
         }
         pay_ceil(share, self.profiles.user(profile), offer.length, fine(now));
         Ok(true)

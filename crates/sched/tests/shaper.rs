@@ -28,7 +28,7 @@ fn class(queue_size: u16) -> ClassConfig {
 
 /// A subport that promises nothing and forbids nothing.
 fn bare() -> SubportConfig {
-    SubportConfig { tb_rate: None, ceil: None, tb_size: Size::new(100), weight: 1, parent: None }
+    SubportConfig { tb_rate: None, ceil: None, tb_size: Size::new(100), weight: 1, parent: None, classes: Vec::new() }
 }
 
 fn profile(rate: u64, classes: Vec<ClassConfig>) -> ProfileConfig {

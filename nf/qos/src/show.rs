@@ -41,8 +41,8 @@ pub(crate) static SHOWS: &[Show] = &[
     },
     Show {
         what: "subports",
-        columns: columns!(SubportEntry, "level", "users", "source", "packets", "bytes", "dropped"),
-        help: "Subports, each with those below it behind it: what their users may send together, how many there are, and what became of the packets of those who are in it, or below, now. Filter: a subport, which is shown with those below it",
+        columns: columns!(SubportEntry, "classes", "level", "users", "source", "packets", "bytes", "dropped"),
+        help: "Subports, each with those below it behind it: what their users may send together, and of each class that has a rate, how many there are, and what became of the packets of those who are in it, or below, now. Filter: a subport, which is shown with those below it",
     },
     Show {
         what: "history",

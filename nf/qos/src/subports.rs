@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use weir_sched::config::SubportConfig;
+use weir_sched::config::{SubportClassConfig, SubportConfig};
 use weir_sched::gates::UserCount;
 use weir_sched::levels;
 use weir_sched::profile::LEVELS;
@@ -29,6 +29,17 @@ const SPARE: Subport = Subport { name: String::new(), configured: SubportConfig:
 impl Subport {
     fn counts(&self) -> &SubportConfig {
         self.given.as_ref().unwrap_or(&self.configured)
+    }
+
+    /// What counts, with the rates of classes, which are those of the configuration.
+    fn all(&self) -> SubportConfig {
+        SubportConfig { classes: self.configured.classes.clone(), ..self.counts().clone() }
+    }
+
+    /// The classes that have rates, and these.
+    fn classes(&self) -> BTreeMap<String, String> {
+        let rates = self.configured.classes.iter().zip(0..);
+        rates.filter_map(|(class, n)| Some((u8::to_string(&n), class.tc_rate?.to_string()))).collect()
     }
 
     fn source(&self) -> &'static str {
@@ -165,7 +176,7 @@ impl Subports {
     /// What counts for all of them, by name.
     pub(crate) fn all(&self) -> BTreeMap<String, SubportConfig> {
         let named = self.0.iter().filter(|subport| !subport.name.is_empty());
-        named.map(|subport| (subport.name.clone(), subport.counts().clone())).collect()
+        named.map(|subport| (subport.name.clone(), subport.all())).collect()
     }
 
     /// A row for each, with those below it behind it, or for one and those below it alone; `carried` is of those in each itself, by number.
@@ -193,6 +204,9 @@ impl Subports {
         let saved = |subport: &Subport| {
             let mut stands = entry(&subport.name, subport.given.as_ref()?).to_json();
             let name = stands.remove("subport");
+            if !subport.configured.classes.is_empty() {
+                stands.insert("classes".to_owned(), classes(&subport.configured));
+            }
             // A request for one that is there says of what is absent that it is.
             let absent = || (!subport.is_added).then(|| Value::from("none"));
             let said = |field: &&str| Some(((*field).to_owned(), stands.get(*field).cloned().or_else(absent)?));
@@ -234,6 +248,7 @@ impl Tree<'_> {
         let Carried { users, count } = all;
         let more = json!({
             "level": level,
+            "classes": subport.classes(),
             "users": users,
             "source": subport.source(),
             "packets": count.packets,
@@ -248,15 +263,27 @@ impl Tree<'_> {
     }
 }
 
+/// The classes of a subport as the configuration has them.
+fn classes(config: &SubportConfig) -> Value {
+    let class = |class: &SubportClassConfig| {
+        let mut said = json!({ "tc_period": class.tc_period.to_string() });
+        if let Some(rate) = class.tc_rate {
+            said["tc_rate"] = rate.to_string().into();
+        }
+        said
+    };
+    config.classes.iter().map(class).collect()
+}
+
 /// A subport as requests and tables have it.
 pub(crate) fn entry(name: &str, config: &SubportConfig) -> SubportEntry {
-    let SubportConfig { tb_rate, ceil, tb_size, weight, parent } = config.clone();
+    let SubportConfig { tb_rate, ceil, tb_size, weight, parent, .. } = config.clone();
     SubportEntry { subport: name.to_owned(), tb_rate, ceil, tb_size, weight, parent }
 }
 
 impl From<SubportEntry> for SubportConfig {
     fn from(entry: SubportEntry) -> SubportConfig {
         let SubportEntry { tb_rate, ceil, tb_size, weight, parent, .. } = entry;
-        SubportConfig { tb_rate, ceil, tb_size, weight, parent }
+        SubportConfig { tb_rate, ceil, tb_size, weight, parent, classes: Vec::new() }
     }
 }

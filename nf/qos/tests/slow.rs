@@ -86,3 +86,45 @@ fn drops_are_told_by_reason() {
     assert_eq!(rig.show("users", Some("1.4"))[0]["drops"], json!({}));
     rig.finish();
 }
+
+/// Two users of a subport whose class 0 is full; one of them has packets of another class, too.
+fn classes(north: &Value) -> Value {
+    let mut keys = json!({
+        "users": [{ "tags": "1.1-2", "profile": "fast", "subport": "north" }],
+        "classify": { "dscp": { "ef": "0" } },
+        "scheduler": scheduler(json!({ "fast": { "tb_rate": "100 Mbit/s", "tb_size": "2 KiB" } })),
+    });
+    keys["scheduler"]["subports"] = json!({ "north": north, "south": {} });
+    keys
+}
+
+#[test]
+fn the_rate_of_a_class_of_a_subport_holds_its_users_and_no_other_class() {
+    let rate = |rate: &str| json!({ "classes": [{ "tc_rate": rate, "tc_period": "2 ms" }] });
+    let mut rig = Rig::new(classes(&rate("1 Mbit/s")));
+    rig.run(SECOND / 2);
+    for n in 0..40 {
+        (1..=2).for_each(|user| rig.send(0, frame((1, user), 46, n, 100)));
+        rig.send(0, frame((1, 2), 0, n, 100));
+    }
+    rig.run(20 * MS);
+    // A frame of class 0 takes a millisecond, with overhead; all forty of class 3 have gone.
+    let sent = rig.sent(1).len();
+    assert!((60..=64).contains(&sent), "{sent}");
+    assert_eq!((held(&rig, "1.1").0, held(&rig, "1.2").0), (json!("class 0 of subport"), json!("class 0 of subport")));
+    let row = &rig.show("subports", Some("north"))[0];
+    assert_eq!(row["classes"], json!({ "0": "1 Mbit/s" }));
+    // What is given at run time leaves the classes as they are; and none can be below it.
+    assert_eq!(rig.request("subport set", json!({ "subport": "north", "weight": 2 })), Ok(json!({ "changed": 1 })));
+    rig.run(20 * MS);
+    let sent = rig.sent(1).len();
+    assert!((19..=21).contains(&sent), "{sent}");
+    // A reload gives the class another rate; what waits goes by it.
+    rig.reload(classes(&rate("4 Mbit/s")));
+    rig.run(5 * MS);
+    let sent = rig.sent(1).len();
+    assert!((18..=22).contains(&sent), "{sent}");
+    rig.run(SECOND);
+    assert_eq!((rig.held(), held(&rig, "1.1").0), (0, Value::Null));
+    rig.finish();
+}

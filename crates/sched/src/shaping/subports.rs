@@ -6,7 +6,7 @@ use crate::hold::{Hold, Level};
 use std::sync::Arc;
 
 impl Shaping {
-    /// Gives a subport, by its number, other rates, another weight and another parent than the configuration does, or takes that back. What waits goes by
+    /// Gives a subport, by its number, other rates, another weight and another parent than the configuration does, or takes that back. The rates of its classes stay those of the configuration. What waits goes by
     /// them from then on; that there is nothing wrong with them has been looked for. Nothing happens where there is no such subport.
     pub fn set_subport(&self, number: u16, given: Option<&SubportConfig>) {
         let mut book = self.book();
@@ -44,7 +44,7 @@ impl Book {
     fn limit(&mut self, number: usize) {
         let Book { profiles, configured, given, limits, .. } = self;
         let (Some(configured), Some(given)) = (configured.subports.get(number), given.get(number)) else { return };
-        let counts = given.unwrap_or(*configured);
+        let counts = configured.given(*given);
         limits.subports.iter_mut().skip(number).take(1).for_each(|limits| *limits = counts);
         *profiles = Arc::new(profiles.with_subport(number, counts.whole()));
         self.divide();

@@ -35,6 +35,7 @@ fn a_subport_that_is_given_rates_is_like_one_that_is_configured_so() {
         tb_size: Size::new(20 * rate / 1_000),
         weight,
         parent: None,
+        classes: Vec::new(),
     };
     let config = |second| SchedulerConfig {
         subports: [("a".to_owned(), subport(1_000_000, 1)), ("b".to_owned(), second)].into(),

@@ -1,10 +1,12 @@
 //! The scheduler against its slow twin: random operations agree exactly.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod classes;
 mod model;
 
 use std::sync::Arc;
 
+use classes::{classed, classed_begin, classed_step};
 use model::{CLASSES, Model, ModelClass, ModelProfile, ModelSubport, QUEUES, ecn, lane, mark};
 use proptest::prelude::*;
 use weir_config::Nanos;
@@ -146,6 +148,7 @@ fn subport() -> impl Strategy<Value = ModelSubport> {
 fn fast_subport(subport: &ModelSubport) -> SubportProfile {
     let fast = SubportProfile::new(subport.bucket, subport.weight);
     let fast = subport.guarantee.map_or(fast, |guarantee| fast.guaranteed(guarantee));
+    let fast = subport.classes.iter().enumerate().fold(fast, |fast, (class, rate)| fast.class(class, *rate));
     subport.parent.map_or(fast, |parent| fast.below(parent as u16))
 }
 
@@ -206,13 +209,18 @@ fn flow() -> impl Strategy<Value = u32> {
     prop_oneof![3 => 0..4_u32, 1 => any::<u32>(), 1 => Just(1024 + 3), 1 => Just(1023)]
 }
 
+/// Mostly short; now and then so long that something else has held users for longer, or that a want of buffers is forgotten.
+fn pause() -> impl Strategy<Value = u64> {
+    prop_oneof![20 => 0..20_000_u64, 2 => 0..2_000_000_u64, 1 => 0..2_000_000_000_u64]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let length = prop_oneof![Just(88_u16), 88..1600_u16, 88..9300_u16];
     let class = prop_oneof![0..4_u8, Just(3), Just(3)];
     prop_oneof![
         8 => (0..USERS as u32 + 1, class, 0..8_u8, length, flow(), any::<bool>())
             .prop_map(|(user, class, queue, length, flow, passes)| Step::Enqueue { user, class, queue, length, flow, passes }),
-        2 => (0..20_000_u64, 0..6_usize).prop_map(|(wait, room)| Step::Dequeue { wait, room }),
+        2 => (pause(), 0..6_usize).prop_map(|(wait, room)| Step::Dequeue { wait, room }),
         4 => (1..6_usize).prop_map(|room| Step::DequeueWhenDue { room }),
         1 => (0..USERS as u32, prop::option::weighted(0.8, (0..3_usize, 0..SUBPORTS)))
             .prop_map(|(user, to)| Step::Assign { user, to }),
@@ -231,6 +239,7 @@ fn tree_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         9 => step(),
         1 => (0..SUBPORTS, below()).prop_map(|(number, to)| Step::SetSubport { number, to }),
+        1 => (0..SUBPORTS, classed()).prop_map(|(number, to)| Step::SetSubport { number, to }),
     ]
 }
 
@@ -369,6 +378,14 @@ proptest! {
     }
 
     #[test]
+    fn random_operations_agree_where_classes_of_subports_have_rates(
+        begin in classed_begin(), steps in prop::collection::vec(classed_step(), 1..500),
+    ) {
+        agree::<false>(begin.clone(), steps.clone())?;
+        agree::<true>(begin, steps)?;
+    }
+
+    #[test]
     fn random_operations_agree_on_fair_queues(
         begin in fair_begin(), steps in prop::collection::vec(fair_step(), 1..400),
     ) {
@@ -393,6 +410,10 @@ fn agree<const TREE: bool>(begin: Begin, steps: Vec<Step>) -> Result<(), TestCas
         model.assign(user, Some((user % 3, user % SUBPORTS)), now);
     }
     for (item, step) in steps.into_iter().enumerate() {
+        // What holds each user back is known at any time.
+        for user in 0..USERS {
+            prop_assert_eq!(scheduler.gates().hold(user as u32, now), model.hold(user, now), "user {}", user);
+        }
         let item = item as u32;
         let (wait, room) = match step {
             Step::Enqueue { user, class, queue, length, flow, passes } => {
@@ -419,7 +440,7 @@ fn agree<const TREE: bool>(begin: Begin, steps: Vec<Step>) -> Result<(), TestCas
                 if !is_tree(&with(&model.subports, number, &to)) {
                     continue;
                 }
-                table.subports[number] = fast_subport(&to);
+                table = table.with_subport(number, fast_subport(&to));
                 scheduler.set_profiles(Arc::new(table.clone()), now);
                 model.set_subport(number, &to, now);
                 due = now;

@@ -2,18 +2,23 @@
 //! answered anew from what waits.
 
 mod admit;
+mod aside;
 mod change;
 mod dual;
 mod fair;
+mod hold;
 mod levels;
 mod parts;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use weir_sched::hold::Level;
 use weir_sched::manage::{Departure, State};
 use weir_sched::rate::{Bucket, Fine, fine, nanos};
 use weir_sched::scheduler::Leaving;
 
+use aside::Crowd;
+use hold::{History, Reason};
 pub(crate) use parts::{CLASSES, ModelClass, ModelProfile, ModelSubport, QUEUES, ecn, lane, mark};
 use parts::{Id, LOWEST, User, Waiting, class_of};
 
@@ -27,6 +32,10 @@ pub(crate) struct Model {
     users: Vec<User>,
     port_full_at: Fine,
     subport_full_at: Vec<Fine>,
+    /// Who stands aside for each class of each subport.
+    crowds: Vec<Vec<Crowd>>,
+    /// What was decided of each subport.
+    histories: Vec<History>,
     /// Users that may send, and subports with such users, in them or below, that do not wait for tokens, in the order in which they came to be so: with the class,
     /// and whether it is a user who lacks tokens for another packet.
     line: Vec<(Id, usize, bool)>,
@@ -64,10 +73,12 @@ impl Model {
             dual: vec![None; QUEUES],
             full_at: 0,
             class_full_at: [0; CLASSES],
+            came_back: [false; CLASSES],
             ceil_full_at: 0,
             deficit: 0,
             turn: 0,
             deficits: [0; 8],
+            history: History::default(),
             since: 0,
             sent: 0,
             coupled: 0,
@@ -79,6 +90,8 @@ impl Model {
             users: vec![user; users],
             port_full_at: 0,
             subport_full_at: vec![0; subports.len()],
+            crowds: vec![vec![Crowd::default(); CLASSES]; subports.len()],
+            histories: vec![History::default(); subports.len()],
             line: Vec::new(),
             streaks: vec![0; subports.len()],
             wanting: Vec::new(),
@@ -159,14 +172,31 @@ impl Model {
         }
     }
 
-    /// Puts a user where it belongs now, as the last of those there.
+    /// Puts a user where it belongs now, as the last of those there, and notes what holds it back.
     fn settle(&mut self, at: usize, now: u64) {
+        let reason = self.place(at, now);
+        self.users[at].history.note(reason, now);
+    }
+
+    /// Puts a user where it belongs now, as the last of those there. What holds it back, where it has anything to send.
+    fn place(&mut self, at: usize, now: u64) -> Option<Reason> {
         self.line.retain(|(id, ..)| *id != Id::User(at));
         self.waiting.retain(|(_, id)| *id != Id::User(at));
-        let (mut from, mut wants) = (Fine::MAX, false);
+        // The earliest time at which it may send, and what it waits for until then.
+        let (mut until, mut aside, mut wants) = (None, None, false);
+        let earlier = |until: Option<(Fine, Level)>, from, level| match until {
+            Some((is, _)) if is < from => until,
+            _ => Some((from, level)),
+        };
         for class in 0..CLASSES {
             let queues = if class < LOWEST { class..class + 1 } else { LOWEST..QUEUES };
             if self.users[at].queues[queues].iter().all(VecDeque::is_empty) {
+                continue;
+            }
+            let of_subport = Level::SubportClass(class as u8);
+            let (in_line, in_ring) = self.stands_aside(at, class);
+            if in_line {
+                aside = aside.or(Some(Reason::Own(of_subport)));
                 continue;
             }
             let queue = self.next_queue(at, class);
@@ -175,14 +205,21 @@ impl Model {
             let length = user.queues[queue][0].length;
             let own = profile.bucket.eligible_at(user.full_at, length);
             let cap = profile.classes[class].cap.eligible_at(user.class_full_at[class], length);
-            let shares = profile.sharing.is_some();
+            let shares = profile.sharing.is_some() && !in_ring;
             if cap > fine(now) {
-                from = from.min(if shares { cap } else { cap.max(own) });
+                let (from, level) = match !shares && own > cap {
+                    true => (own, Level::Rate),
+                    false => (cap, Level::Class(class as u8)),
+                };
+                // Of two classes that may send at the same time, the higher one.
+                if until.is_none_or(|(is, _)| from < is) {
+                    until = Some((from, level));
+                }
                 continue;
             }
             let ceil = profile.sharing.map_or(0, |(ceil, _)| ceil.eligible_at(user.ceil_full_at, length));
             if ceil > fine(now) {
-                from = from.min(ceil);
+                until = earlier(until, ceil, Level::Ceil);
                 break;
             }
             wants = shares;
@@ -190,16 +227,26 @@ impl Model {
                 let spare = profile.bucket.eligible_at(user.full_at + profile.bucket.cost(length), length);
                 self.line.push((Id::User(at), class, spare > fine(now)));
                 self.refresh_subports();
-                return self.set_wants(at, wants, now);
+                self.set_wants(at, wants, now);
+                return Some(Reason::Line);
             }
-            from = from.min(own);
+            if in_ring {
+                // Meanwhile it may send of lower classes.
+                if until.is_none_or(|(is, _)| own < is) {
+                    until = Some((own, of_subport));
+                }
+                continue;
+            }
+            until = earlier(until, own, Level::Rate);
             break;
         }
-        if from < Fine::MAX {
+        if let Some((from, _)) = until {
             self.waiting.push((nanos(from).div_ceil(TICK), Id::User(at)));
         }
         self.refresh_subports();
         self.set_wants(at, wants, now);
+        // Who wants more stands in line for that.
+        until.map(|(_, level)| if wants { Reason::Line } else { Reason::Own(level) }).or(aside)
     }
 
     /// The best class of each subport, anew, those below others first.
@@ -228,16 +275,20 @@ impl Model {
             match id {
                 Id::User(user) => {
                     let nobody_in_line = !self.somebody_in_line();
-                    self.settle(user, now);
-                    if nobody_in_line && sent < room && self.goes_at_once(user, now, out) {
-                        sent += 1;
+                    let reason = self.place(user, now);
+                    if nobody_in_line && sent < room && self.may_go_at_once(user, now) {
+                        sent += usize::from(self.goes_at_once(user, now, out));
+                    } else {
+                        self.users[user].history.note(reason, now);
                     }
                 }
                 Id::Subport(subport) => {
+                    self.histories[subport].note(Some(Reason::Line), now);
                     self.refresh_subports();
                     self.refresh_claims(subport, now);
                 }
                 Id::Lender(subport) => self.refresh_claims(subport, now),
+                Id::Class(subport, class) => self.come_back(subport, class, now),
             }
         }
         while sent < room {
@@ -261,8 +312,8 @@ impl Model {
         }
     }
 
-    /// Who comes out of the wheel while nobody stands in line goes at once, if it may go and does not share; its management may drop the packet instead.
-    fn goes_at_once(&mut self, at: usize, now: u64, out: &mut Vec<Leaving<u32>>) -> bool {
+    /// Who comes out of the wheel while nobody stands in line goes at once, if it may go and does not want more.
+    fn may_go_at_once(&mut self, at: usize, now: u64) -> bool {
         let Some((_, class, _)) = self.line.iter().find(|(id, ..)| *id == Id::User(at)).copied() else { return false };
         let queue = self.next_queue(at, class);
         let user = &self.users[at];
@@ -270,9 +321,15 @@ impl Model {
         let port = self.port.eligible_at(self.port_full_at, length);
         let levels = self.levels_due(user.subport, length).into_iter().all(|due| due <= fine(now));
         let in_line = self.path(user.subport).into_iter().all(|at| !self.subport_waits(at));
-        let shares = self.profiles[user.profile].sharing.is_some();
-        let may = in_line && !shares && port <= fine(now) && levels;
-        may && self.serve(at, class, now, out).unwrap()
+        let wants = self.wanting.contains(&Id::User(at));
+        in_line && !wants && port <= fine(now) && levels
+    }
+
+    /// It does so, unless its management drops the packet instead. Nothing has held it back meanwhile.
+    fn goes_at_once(&mut self, at: usize, now: u64, out: &mut Vec<Leaving<u32>>) -> bool {
+        let place = self.line.iter().find(|(id, ..)| *id == Id::User(at));
+        let (_, class, _) = *place.unwrap();
+        self.serve(at, class, now, out).unwrap()
     }
 
     fn serve(&mut self, at: usize, class: usize, now: u64, out: &mut Vec<Leaving<u32>>) -> Result<bool, u64> {
@@ -301,7 +358,8 @@ impl Model {
             }
             let queue = self.next_queue(at, *class);
             let length = self.users[at].queues[queue][0].length;
-            profile.classes[*class].cap.eligible_at(self.users[at].class_full_at[*class], length) <= fine(now)
+            let cap = profile.classes[*class].cap.eligible_at(self.users[at].class_full_at[*class], length);
+            self.stands_aside(at, *class) == (false, false) && cap <= fine(now)
         });
         let class = class.unwrap();
         let queue = self.next_queue(at, class);
@@ -352,10 +410,14 @@ impl Model {
         let full =
             self.path(subport).into_iter().zip(self.levels_due(subport, length)).find(|(_, due)| *due > fine(now));
         if let Some((full, due)) = full {
+            self.histories[full].note(Some(Reason::Full), now);
             self.waiting.retain(|(_, id)| *id != Id::Lender(full));
             self.waiting.push((nanos(due).div_ceil(TICK), Id::Subport(full)));
             self.refresh_subports();
             self.refresh_claims(full, now);
+            return Ok(false);
+        }
+        if !self.class_lets_go(at, class, length, shared.is_some(), now) {
             return Ok(false);
         }
         if !self.line_goes(at, queue, now) {
@@ -409,6 +471,9 @@ impl Model {
             user.deficits[queue - LOWEST] -= u32::from(length);
         }
         user.sent += 1;
+        self.pay_class(at, class, length, now);
+        let user = &mut self.users[at];
+        let profile = &self.profiles[user.profile];
         let manage = profile.classes[class].manage.clone();
         let taken = match user.dual[queue] {
             Some(_) => self.take_from_line(at, queue, true),

@@ -44,8 +44,9 @@ pub(super) fn understand(control: &Control, verb: &str, arguments: &Value) -> Re
 fn check_levels(control: &Control, name: &str, config: Option<&SubportConfig>) -> Result<(), String> {
     let mut all = control.subports.all();
     let before = all.get(name).and_then(|before| before.parent.clone());
+    let classes = all.get(name).map(|before| before.classes.clone()).unwrap_or_default();
     match config {
-        Some(config) => _ = all.insert(name.to_owned(), config.clone()),
+        Some(config) => _ = all.insert(name.to_owned(), SubportConfig { classes, ..config.clone() }),
         None => _ = all.remove(name),
     }
     let parent = config.and_then(|config| config.parent.as_ref());

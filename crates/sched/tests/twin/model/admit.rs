@@ -39,6 +39,7 @@ impl Model {
         let makes_room = left == 0 || held >= self.minimum && held - self.minimum >= left;
         let over_share = makes_room && self.heaviest().is_none_or(|heaviest| self.users[heaviest].held() <= held + 1);
         if over_share && !is_fair {
+            self.short(at, now);
             return Err(Refused::OverShare);
         }
         if queued >= rules.queue_size {
@@ -49,6 +50,7 @@ impl Model {
             return Ok(Some(Displaced { item: lost.item, loss: Loss::QueueFull }));
         }
         if over_share {
+            self.short(at, now);
             return Err(Refused::OverShare);
         }
         if let Some(manage) = rules.manage.filter(|_| !is_fair) {
@@ -66,6 +68,13 @@ impl Model {
         }
         self.join(at, queue, Waiting { item, ..waiting }, now);
         Ok(pushed_out)
+    }
+
+    /// A packet of a user finds no buffer.
+    fn short(&mut self, at: usize, now: u64) {
+        if self.users[at].held() == 0 {
+            self.users[at].history.short(now);
+        }
     }
 
     /// The last packet of a queue makes room, or one of a fat flow, or that which is chosen.
@@ -133,7 +142,7 @@ impl Model {
             cap.eligible_at(user.class_full_at[class], length),
             self.port.eligible_at(self.port_full_at, length),
         ]);
-        if due.into_iter().any(|due| due > fine(now)) {
+        if due.into_iter().any(|due| due > fine(now)) || !self.class_lets_pass(subport, class, length, now) {
             return Ok(false);
         }
         let user = &mut self.users[at];
@@ -158,6 +167,7 @@ impl Model {
             user.class_full_at[class] = cap.after(user.class_full_at[class], length, fine(now));
         }
         user.sent += 1;
+        self.pay_class(at, class, length, now);
         self.pay_levels(subport, length, Some(subport), now);
         self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
         Ok(true)

@@ -3,6 +3,7 @@
 use weir_sched::rate::fine;
 
 use super::Model;
+use super::hold::Reason;
 use super::parts::{Id, ModelSubport, QUEUES, class_of};
 
 impl Model {
@@ -11,6 +12,7 @@ impl Model {
             self.users[at].open = false;
             return;
         };
+        self.stay_nowhere_aside(at);
         self.line.retain(|(id, ..)| *id != Id::User(at));
         self.waiting.retain(|(_, id)| *id != Id::User(at));
         self.refresh_subports();
@@ -53,7 +55,9 @@ impl Model {
     /// A subport has other rates and another weight. What its buckets hold stays, in bytes, as far as it fits; and if it waited for tokens, it is
     /// looked at anew.
     pub(crate) fn set_subport(&mut self, at: usize, new: &ModelSubport, now: u64) {
-        let rules = |subport: &ModelSubport| (subport.bucket, subport.guarantee, subport.weight, subport.parent);
+        let rules = |subport: &ModelSubport| {
+            (subport.bucket, subport.guarantee, subport.weight, subport.parent, subport.classes.clone())
+        };
         if rules(&self.subports[at]) == rules(new) {
             return;
         }
@@ -67,9 +71,13 @@ impl Model {
             subport.guarantee_full_at = guarantee.carry(&before, subport.guarantee_full_at, fine(now));
         }
         (subport.bucket, subport.guarantee, subport.weight) = (new.bucket, new.guarantee, new.weight);
+        if self.subport_waits(at) {
+            self.histories[at].note(Some(Reason::Line), now);
+        }
         self.waiting.retain(|(_, id)| *id != Id::Subport(at));
         self.refresh_subports();
         self.refresh_claims(at, now);
+        self.set_classes(at, &new.classes, now);
     }
 
     /// A subport moves below another one, with all that waits in it: first it leaves what it was below and is below the port, unless it is that already.

@@ -56,7 +56,7 @@ impl User {
 impl Model {
     /// A packet comes to a queue with two lines, or one that has them with it. Whether it takes the place of the one that was chosen.
     pub(super) fn join_line(&mut self, at: usize, queue: usize, waiting: Waiting) -> bool {
-        let waits = self.waiting.iter().any(|(_, id)| *id == Id::User(at));
+        let waits = self.users[at].held() > 0 && !self.line.iter().any(|(id, ..)| *id == Id::User(at));
         let user = &mut self.users[at];
         user.dual[queue].get_or_insert_default();
         let low = waiting.low;

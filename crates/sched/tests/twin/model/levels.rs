@@ -22,7 +22,7 @@ impl Model {
     pub(super) fn above(&self, id: Id) -> Option<usize> {
         match id {
             Id::User(user) => Some(self.users[user].subport),
-            Id::Subport(subport) | Id::Lender(subport) => self.subports[subport].parent,
+            Id::Subport(subport) | Id::Lender(subport) | Id::Class(subport, _) => self.subports[subport].parent,
         }
     }
 
@@ -133,7 +133,7 @@ impl Model {
         loop {
             match self.wanting.iter().find(|id| self.above(**id) == at)? {
                 Id::User(user) => return Some((*user, lender)),
-                Id::Subport(below) | Id::Lender(below) => at = Some(*below),
+                Id::Subport(below) | Id::Lender(below) | Id::Class(below, _) => at = Some(*below),
             }
         }
     }

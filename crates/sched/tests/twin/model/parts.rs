@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::dual::Dual;
 use super::fair::Fair;
+use super::hold::History;
 use weir_sched::class::ClassQueue;
 use weir_sched::l4s::L4s;
 use weir_sched::manage::{Manage, State, Verdict};
@@ -40,13 +41,21 @@ pub(crate) struct ModelSubport {
     pub(crate) weight: u8,
     /// The one above it; the port when absent.
     pub(crate) parent: Option<usize>,
+    /// What its users may send of each class.
+    pub(crate) classes: Vec<Bucket>,
     pub(super) guarantee_full_at: Fine,
     pub(super) deficit: u32,
 }
 
 impl ModelSubport {
     pub(crate) fn new(bucket: Bucket, guarantee: Option<Bucket>, weight: u8) -> ModelSubport {
-        ModelSubport { bucket, guarantee, weight, parent: None, guarantee_full_at: 0, deficit: 0 }
+        let classes = vec![Bucket::UNLIMITED; CLASSES];
+        ModelSubport { bucket, guarantee, weight, parent: None, classes, guarantee_full_at: 0, deficit: 0 }
+    }
+
+    /// The same with rates of classes.
+    pub(crate) fn with_classes(self, classes: Vec<Bucket>) -> ModelSubport {
+        ModelSubport { classes, ..self }
     }
 
     /// The same below another one, or below the port.
@@ -105,10 +114,14 @@ pub(super) struct User {
     pub(super) dual: Vec<Option<Dual>>,
     pub(super) full_at: Fine,
     pub(super) class_full_at: [Fine; CLASSES],
+    /// It has come back with a class, and has not had its turn.
+    pub(super) came_back: [bool; CLASSES],
     pub(super) ceil_full_at: Fine,
     pub(super) deficit: u32,
     pub(super) turn: usize,
     pub(super) deficits: [u32; 8],
+    /// What was decided of it.
+    pub(super) history: History,
     /// When it came to hold so many packets.
     pub(super) since: u64,
     pub(super) sent: u64,
@@ -154,4 +167,6 @@ pub(super) enum Id {
     Subport(usize),
     /// A subport that may send, until it may lend.
     Lender(usize),
+    /// A class of a subport, until somebody comes back to it.
+    Class(usize, usize),
 }

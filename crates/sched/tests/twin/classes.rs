@@ -1,0 +1,45 @@
+//! Subports whose classes have rates, and what happens to them.
+
+use proptest::prelude::*;
+use weir_sched::rate::Bucket;
+
+use super::model::{CLASSES, ModelSubport};
+use super::{Begin, SUBPORTS, Step, USERS, begin, below, step};
+
+/// One with rates of some classes.
+pub(crate) fn classed() -> impl Strategy<Value = ModelSubport> {
+    let rate = prop_oneof![
+        1 => Just(Bucket::UNLIMITED),
+        2 => (1..400_u64, 100..20_000_u64).prop_map(|(rate, size)| Bucket::new(rate * 10_000_000, size)),
+    ];
+    (below(), prop::collection::vec(rate, CLASSES)).prop_map(|(subport, classes)| subport.with_classes(classes))
+}
+
+/// Classes of subports that have rates, and users some of whom share in faster ones.
+pub(crate) fn classed_begin() -> impl Strategy<Value = Begin> {
+    let of = |(begin, all, rates): (Begin, Vec<ModelSubport>, [u64; 3])| {
+        let subports = begin.subports.iter().zip(all).map(|(subport, with)| subport.clone().with_classes(with.classes));
+        let mut begin = Begin { subports: subports.collect(), port: Bucket::new(4_000_000_000, 9_000), ..begin };
+        for (profile, rate) in begin.profiles.iter_mut().zip(rates) {
+            profile.bucket = Bucket::new(rate * 10_000_000, 4_000);
+        }
+        begin
+    };
+    (begin(), prop::collection::vec(classed(), SUBPORTS), prop::array::uniform3(1..400_u64)).prop_map(of)
+}
+
+/// Many packets, most of them of users of the same two subports, and rates of classes that change.
+pub(crate) fn classed_step() -> impl Strategy<Value = Step> {
+    let length = prop_oneof![Just(88_u16), 88..1600_u16];
+    prop_oneof![
+        8 => step(),
+        12 => (0..USERS as u32, 0..4_u8, length, any::<bool>()).prop_map(|(user, class, length, passes)| {
+            Step::Enqueue { user, class, queue: 0, length, flow: 0, passes }
+        }),
+        6 => (1..6_usize).prop_map(|room| Step::DequeueWhenDue { room }),
+        1 => (0..USERS as u32, 0..3_usize, 0..2_usize).prop_map(|(user, profile, subport)| {
+            Step::Assign { user, to: Some((profile, subport)) }
+        }),
+        1 => (0..SUBPORTS, classed()).prop_map(|(number, to)| Step::SetSubport { number, to: to.below(None) }),
+    ]
+}
