@@ -317,3 +317,36 @@ fn other_values_take_no_other_code() {
     switch.allow_code(false);
     assert!(!take(&mut switch, 1, &frame, 0).1 && switch.recipe().is_none());
 }
+
+/// Who cannot go the short way to its end goes the longer one with the metadata that it came with, and not with what flows wrote meanwhile.
+#[test]
+fn metadata_begins_anew_where_the_short_way_is_given_up() {
+    let leads = |table, priority, asked, metadata: u64, mask, next| {
+        let write = Instruction::WriteMetadata { metadata, mask };
+        FlowMod::add(table, priority, Match::new(asked).unwrap(), vec![write, Instruction::GotoTable(next)])
+    };
+    let others = (0..30).map(|n| {
+        let asked = Match::new(vec![Oxm::exact(Field::EthDst, 0xffff_0000 | n)]).unwrap();
+        FlowMod::add(0, 9, asked, vec![])
+    });
+    let flows: Vec<FlowMod> = others
+        .chain([
+            leads(0, 1, vec![], 1, 1, 1),
+            // It sees the bit of the first flow, and not its own.
+            leads(1, 1, vec![Oxm::exact(Field::Metadata, 1)], 2, 2, 2),
+            // A group of all takes the longer way.
+            FlowMod::add(2, 1, Match::default(), vec![Instruction::ApplyActions(vec![Action::Group(9)])]),
+        ])
+        .collect();
+    let bucket = |port| Bucket { weight: 0, watch_port: group::ANY, watch_group: group::ANY, actions: vec![out(port)] };
+    let all =
+        GroupMod { command: GroupCommand::Add, kind: GroupKind::All, group: 9, buckets: vec![bucket(2), bucket(3)] };
+    let [mut compiled, mut definition] = [0, 1].map(|_| switch_with(vec![all.clone()], &flows));
+    pipelines::compile(&mut compiled);
+    let bytes = [&[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &[7; 46]].concat();
+    let (became, was_short) = take(&mut compiled, 1, &bytes, 0);
+    assert!(!was_short);
+    let sent = by_definition(&mut definition, 1, &bytes, 0);
+    assert_eq!((became, sent.clone().unwrap().len()), (Some(sent), 2));
+    assert_eq!(counted(&compiled, 0), counted(&definition, 0));
+}
