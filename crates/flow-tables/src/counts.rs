@@ -3,8 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_mem::prefetch::prefetch_slice_write;
-use weir_mem::{HugeSlice, arena};
+use weir_mem::prefetch::prefetch_slice;
 use weir_openflow::group::Counted;
 
 use crate::index::Slot;
@@ -20,12 +19,19 @@ pub(crate) struct Count(AtomicU64);
 impl Count {
     #[inline(always)]
     pub(crate) fn get(&self) -> u64 {
-        load(&self.0)
+        self.0.load(Ordering::Relaxed)
     }
 
+    /// Adds to it. No instruction locks the line: nobody else writes.
     #[inline(always)]
     pub(crate) fn add(&self, more: u64) {
-        add(&self.0, more);
+        self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
+    }
+
+    /// Lets it be no less than this.
+    #[inline(always)]
+    fn raise(&self, to: u64) {
+        self.0.store(self.get().max(to), Ordering::Relaxed);
     }
 }
 
@@ -33,17 +39,6 @@ impl Clone for Count {
     fn clone(&self) -> Count {
         Count(self.get().into())
     }
-}
-
-#[inline(always)]
-fn load(word: &AtomicU64) -> u64 {
-    word.load(Ordering::Relaxed)
-}
-
-/// Adds to a word. No instruction locks the line: nobody else writes.
-#[inline(always)]
-fn add(word: &AtomicU64, more: u64) {
-    word.store(load(word).wrapping_add(more), Ordering::Relaxed);
 }
 
 /// Packets and bytes.
@@ -111,72 +106,36 @@ pub struct Used {
     pub last_used: u64,
 }
 
-/// What a worker has counted of a flow: packets, bytes, and when it was used last; one word more, so that two lie in a line.
-type OfFlow = [AtomicU64; 4];
+/// What a worker has counted of a flow: two lie in a line.
+#[derive(Clone, Debug, Default)]
+#[repr(align(32))]
+struct OfFlow {
+    traffic: Traffic,
+    last_used: Count,
+}
 
 /// What a worker has counted of a table and its flows.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[repr(align(64))]
-pub(crate) struct OfTable {
+struct OfTable {
     lookups: Count,
     matched: Count,
-    /// Of flows by their slots, in pieces, each as large as all before it, so that none of them moves when there are more, and that most lie in few pages.
-    flows: Vec<HugeSlice<OfFlow>>,
+    /// Of flows by their slots, in pieces, so that none of them moves when there are more.
+    flows: Vec<Box<[OfFlow; PIECE]>>,
 }
 
-/// Flows in the first piece.
-const FIRST: u32 = 1 << FIRST_BITS;
-const FIRST_BITS: u32 = 8;
-
-/// In which piece a flow is, and where there.
-#[inline(always)]
-fn place(slot: Slot) -> (usize, usize) {
-    let piece = u32::BITS - (slot >> FIRST_BITS).leading_zeros();
-    let before = if piece == 0 { 0 } else { FIRST << (piece - 1) };
-    (piece as usize, (slot - before) as usize)
-}
-
-/// How many flows a piece has room for.
-fn length(piece: usize) -> usize {
-    (FIRST as usize) << piece.saturating_sub(1)
-}
+/// Flows whose counters lie together.
+const PIECE: usize = 1 << PIECE_BITS;
+const PIECE_BITS: u32 = 8;
 
 impl OfTable {
-    /// With room for the flows of so many pieces.
-    fn new(pieces: usize) -> Result<OfTable, arena::Error> {
-        let flows = (0..pieces).map(|piece| HugeSlice::sparse(length(piece))).collect::<Result<_, _>>()?;
-        Ok(OfTable { flows, ..OfTable::default() })
-    }
-
     #[inline(always)]
     fn flow(&self, slot: Slot) -> Option<&OfFlow> {
-        let (piece, at) = place(slot);
-        self.flows.get(piece)?.get(at)
+        Some(&self.flows.get((slot >> PIECE_BITS) as usize)?[slot as usize % PIECE])
     }
 
     fn flow_mut(&mut self, slot: Slot) -> Option<&mut OfFlow> {
-        let (piece, at) = place(slot);
-        self.flows.get_mut(piece)?.get_mut(at)
-    }
-
-    /// Room for the flow of a slot.
-    fn make_room(&mut self, slot: Slot) -> Result<(), arena::Error> {
-        while self.flows.len() <= place(slot).0 {
-            self.flows.push(HugeSlice::sparse(length(self.flows.len()))?);
-        }
-        Ok(())
-    }
-}
-
-impl Clone for OfTable {
-    /// Where there is no memory for it, the copy has counted nothing of some flows.
-    fn clone(&self) -> OfTable {
-        let word = |from: &[OfFlow], at: usize| {
-            from.get(at).map_or_else(OfFlow::default, |flow| flow.each_ref().map(|word| load(word).into()))
-        };
-        let copy = |from: &HugeSlice<OfFlow>| HugeSlice::from_fn(from.len(), |at| word(from, at)).ok();
-        let OfTable { lookups, matched, flows } = self;
-        OfTable { lookups: lookups.clone(), matched: matched.clone(), flows: flows.iter().map_while(copy).collect() }
+        Some(&mut self.flows.get_mut((slot >> PIECE_BITS) as usize)?[slot as usize % PIECE])
     }
 }
 
@@ -192,45 +151,35 @@ impl Default for TableCounts {
 }
 
 impl TableCounts {
-    /// Counters for one worker more, to be [added](Self::add_worker).
-    ///
-    /// # Errors
-    ///
-    /// No memory.
-    pub(crate) fn for_another(&self) -> Result<OfTable, arena::Error> {
-        OfTable::new(self.0.iter().next().map_or(0, |first| first.flows.len()))
+    /// Counters for one worker more.
+    pub(crate) fn add_worker(&mut self) {
+        let pieces = self.0.iter().next().map_or(0, |first| first.flows.len());
+        let flows = (0..pieces).map(|_| piece()).collect();
+        self.0.add_worker(OfTable { flows, ..OfTable::default() });
     }
 
-    pub(crate) fn add_worker(&mut self, counters: OfTable) {
-        self.0.add_worker(counters);
-    }
-
-    /// Room for the flow of a slot.
-    ///
-    /// # Errors
-    ///
-    /// No memory.
-    pub(crate) fn make_room(&mut self, slot: Slot) -> Result<(), arena::Error> {
-        self.0.iter_mut().try_for_each(|table| table.make_room(slot))
-    }
-
-    /// A flow begins in a slot for which there is room: nothing was counted of it.
+    /// A flow begins in a slot: nothing was counted of it.
     pub(crate) fn begin(&mut self, slot: Slot) {
-        self.0.iter_mut().filter_map(|table| table.flow_mut(slot)).for_each(|flow| *flow = OfFlow::default());
+        for table in self.0.iter_mut() {
+            while table.flows.len() <= (slot >> PIECE_BITS) as usize {
+                table.flows.push(piece());
+            }
+            if let Some(flow) = table.flow_mut(slot) {
+                *flow = OfFlow::default();
+            }
+        }
     }
 
     /// What a flow has counted is forgotten, but not when it was used.
     pub(crate) fn reset(&mut self, slot: Slot) {
-        let flows = self.0.iter_mut().filter_map(|table| table.flow_mut(slot));
-        flows.for_each(|[packets, bytes, ..]| (*packets, *bytes) = Default::default());
+        self.0.iter_mut().filter_map(|table| table.flow_mut(slot)).for_each(|flow| flow.traffic = Traffic::default());
     }
 
     /// Asks for the line that [`TableCounts::meet`] writes.
     #[inline(always)]
     pub(crate) fn prefetch(&self, worker: Worker, slot: Slot) {
-        let (piece, at) = place(slot);
-        if let Some(piece) = self.0.of(worker).and_then(|table| table.flows.get(piece)) {
-            prefetch_slice_write(piece, at);
+        if let Some(piece) = self.0.of(worker).and_then(|table| table.flows.get((slot >> PIECE_BITS) as usize)) {
+            prefetch_slice(&piece[..], slot as usize % PIECE);
         }
     }
 
@@ -262,10 +211,8 @@ impl TableCounts {
     #[inline(always)]
     pub(crate) fn count(&self, worker: Worker, slot: Slot, packets: Counted, now: u64) {
         if let Some(flow) = self.0.of(worker).and_then(|table| table.flow(slot)) {
-            let [all, bytes, last_used, _] = flow;
-            add(all, packets.packets);
-            add(bytes, packets.bytes);
-            last_used.store(load(last_used).max(now), Ordering::Relaxed);
+            flow.traffic.add(packets);
+            flow.last_used.raise(now);
         }
     }
 
@@ -280,13 +227,14 @@ impl TableCounts {
     pub(crate) fn used(&self, slot: Slot, added: u64) -> Used {
         let flows = || self.0.iter().filter_map(|table| table.flow(slot));
         Used {
-            counted: flows().fold(Counted::default(), |mut sum, [packets, bytes, ..]| {
-                sum.add_all(Counted { packets: load(packets), bytes: load(bytes) });
-                sum
-            }),
-            last_used: flows().fold(added, |last, [_, _, last_used, _]| last.max(load(last_used))),
+            counted: sum(flows().map(|flow| &flow.traffic)),
+            last_used: flows().fold(added, |last, flow| last.max(flow.last_used.get())),
         }
     }
+}
+
+fn piece() -> Box<[OfFlow; PIECE]> {
+    Box::new(std::array::from_fn(|_| OfFlow::default()))
 }
 
 #[cfg(test)]
@@ -295,12 +243,10 @@ mod tests {
 
     #[test]
     fn what_workers_count_apart_is_added_up_and_a_flow_that_begins_has_counted_nothing() {
-        let (mut counts, last) = (TableCounts::default(), 5 * FIRST);
-        counts.make_room(last).unwrap();
+        let (mut counts, last) = (TableCounts::default(), PIECE as Slot);
         counts.begin(0);
         counts.begin(last);
-        let another = counts.for_another().unwrap();
-        counts.add_worker(another);
+        counts.add_worker();
         counts.meet(Worker(0), last, Counted { packets: 2, bytes: 100 }, 7);
         counts.meet(Worker(1), last, Counted { packets: 3, bytes: 400 }, 5);
         counts.look_up(Worker(1), 4);
@@ -311,19 +257,5 @@ mod tests {
         assert_eq!(counts.used(last, 1), Used { last_used: 7, ..Used::default() });
         counts.begin(last);
         assert_eq!((counts.used(last, 1).last_used, counts.passed()), (1, (9, 5)));
-    }
-
-    #[test]
-    fn each_slot_has_a_place_of_its_own() {
-        let mut expected = (0, 0);
-        for slot in 0..20 * FIRST {
-            assert_eq!(place(slot), expected);
-            expected.1 += 1;
-            if expected.1 == length(expected.0) {
-                expected = (expected.0 + 1, 0);
-            }
-        }
-        let (piece, at) = place(Slot::MAX);
-        assert_eq!(at + 1, length(piece));
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_mem::arena;
 use weir_openflow::action::{MAX_LEN, NO_BUFFER};
 use weir_openflow::error::{
     BadAction, BadRequest, FlowModFailed, GroupModFailed, MeterModFailed, QueueOpFailed, SwitchConfigFailed,
@@ -168,18 +167,14 @@ impl Switch {
 
     /// One worker more that takes packets by the [fast path](crate::fast), at the same time as the others; there is one from the beginning, the default. The
     /// definition counts as that one, whose packets do not go on meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// There is no memory for its counters; nothing changed then.
-    pub fn add_worker(&mut self) -> Result<Worker, arena::Error> {
+    pub fn add_worker(&mut self) -> Worker {
         let Switch { tables, groups, ports, workers, .. } = self;
-        tables.add_worker()?;
+        tables.add_worker();
         groups.add_worker();
         ports.add_worker();
         let worker = Worker(*workers);
         *workers += 1;
-        Ok(worker)
+        worker
     }
 
     /// What it tells controllers first.

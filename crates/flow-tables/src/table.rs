@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
-use weir_mem::arena;
 use weir_mem::prefetch::prefetch_slice;
 use weir_openflow::group::Counted;
 
-use crate::counts::{OfTable, TableCounts, Used, Worker};
+use crate::counts::{TableCounts, Used, Worker};
 use crate::fields::{Fields, Key};
 use crate::flow::Flow;
 use crate::index::{BATCH, Index, NO_SLOT, Search, Slot};
@@ -80,26 +79,9 @@ impl FlowTable {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
-    /// Counters for one worker more, to be [added](Self::add_worker).
-    ///
-    /// # Errors
-    ///
-    /// No memory.
-    pub(crate) fn for_another(&self) -> Result<OfTable, arena::Error> {
-        self.counts.for_another()
-    }
-
-    pub(crate) fn add_worker(&mut self, counters: OfTable) {
-        self.counts.add_worker(counters);
-    }
-
-    /// Room for one flow more.
-    ///
-    /// # Errors
-    ///
-    /// No memory.
-    pub(crate) fn make_room(&mut self) -> Result<(), arena::Error> {
-        self.counts.make_room(self.free.last().map_or(self.slots.len() as Slot, |slot| *slot))
+    /// Counters for one worker more.
+    pub(crate) fn add_worker(&mut self) {
+        self.counts.add_worker();
     }
 
     /// Packets meet the flow of a slot.
@@ -239,7 +221,7 @@ impl FlowTable {
         same.into_iter().any(|flow| flow.key.overlaps(key))
     }
 
-    /// Adds a flow that came as number `came`, for which [room was made](Self::make_room).
+    /// Adds a flow that came as number `came`.
     pub(crate) fn insert(&mut self, flow: Flow, came: u64) -> Place {
         let place = Place { priority: Reverse(flow.priority), came };
         let slot = self.free.pop().unwrap_or_else(|| {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use weir_mem::arena;
 use weir_openflow::Error;
 use weir_openflow::error::FlowModFailed;
 use weir_openflow::flow::{ALL_TABLES, FlowCommand, FlowMod, FlowQuery, FlowRemoved, FlowStats, RemovedReason, flags};
@@ -98,15 +97,9 @@ impl Tables {
     }
 
     /// Counters for one worker more.
-    ///
-    /// # Errors
-    ///
-    /// No memory; nothing changed then.
-    pub(crate) fn add_worker(&mut self) -> Result<(), arena::Error> {
-        let fresh = self.tables.iter().map(FlowTable::for_another).collect::<Result<Vec<_>, _>>()?;
-        self.tables.iter_mut().zip(fresh).for_each(|(table, counters)| table.add_worker(counters));
+    pub(crate) fn add_worker(&mut self) {
+        self.tables.iter_mut().for_each(FlowTable::add_worker);
         self.compiled.add_worker();
-        Ok(())
     }
 
     /// How far the fast path looks into frames for any flow.
@@ -253,7 +246,7 @@ impl Tables {
             return Err(FlowModFailed::Overlap.into());
         }
         let before = table.strict(change.priority, &key);
-        if before.is_none() && (table.len() >= max || table.make_room().is_err()) {
+        if before.is_none() && table.len() >= max {
             return Err(FlowModFailed::TableFull.into());
         }
         let mut flow = Flow::new(change, key, programs, now);

@@ -67,7 +67,7 @@ fn compare(flows: &[FlowMod], packets: &[Packets], by_code: bool) -> usize {
         compile(&mut switch);
     }
     let mut workers = vec![Worker::default()];
-    workers.resize_with(WORKERS, || switch.add_worker().unwrap());
+    workers.resize_with(WORKERS, || switch.add_worker());
     let switch = &switch;
     let all: Vec<Vec<Vec<Option<Became>>>> = std::thread::scope(|scope| {
         let threads: Vec<_> = workers

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use weir_flow_tables::agent::{Beside, ConnectionId, FailMode, Taken};
 use weir_flow_tables::{Agent, Outcome, Packet, Why, Worker};
-use weir_mem::arena;
 use weir_openflow::port::{Port, state};
 use weir_stage::host::Wake;
 use weir_stage::{Channel, Credentials, PortInfo};
@@ -231,18 +230,14 @@ impl Shared {
     }
 
     /// The number of one more worker: one that another has left, if there is any.
-    ///
-    /// # Errors
-    ///
-    /// There is no memory for its counters.
-    pub(crate) fn add_worker(&self) -> Result<Arc<Worker>, arena::Error> {
+    pub(crate) fn add_worker(&self) -> Arc<Worker> {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(left) = workers.iter().find(|worker| Arc::strong_count(worker) == 1) {
-            return Ok(Arc::clone(left));
+            return Arc::clone(left);
         }
-        let fresh = Arc::new(self.core().agent.switch.add_worker()?);
+        let fresh = Arc::new(self.core().agent.switch.add_worker());
         workers.push(Arc::clone(&fresh));
-        Ok(fresh)
+        fresh
     }
 
     /// Makes the code that the switch wants, if it wants some. Packets go on meanwhile: the switch is taken only to ask, and to hand the code in, so that it changes

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_flow_tables::agent::Beside;
 use weir_flow_tables::{Copies, Forwarded, Frame, Frames, Packet, Why, Worker};
-use weir_mem::arena;
 use weir_packet::{BATCH, Batch, HEADROOM, Held, LaneId, Lanes, REACH, Slot, Slots};
 use weir_stage::{Declaration, Out, PortInfo, Stage};
 
@@ -171,12 +170,9 @@ impl Copies for Copying<'_, '_> {
 }
 
 impl Forward {
-    /// # Errors
-    ///
-    /// There is no memory for its counters.
-    pub(crate) fn new(shared: Arc<Shared>, ports: &[PortInfo]) -> Result<Forward, arena::Error> {
-        let worker = shared.add_worker()?;
-        Ok(Forward { shared, ports: Ports::new(ports), frames: Frames::new(BATCH, *worker), _worker: worker })
+    pub(crate) fn new(shared: Arc<Shared>, ports: &[PortInfo]) -> Forward {
+        let worker = shared.add_worker();
+        Forward { shared, ports: Ports::new(ports), frames: Frames::new(BATCH, *worker), _worker: worker }
     }
 
     /// Takes a batch through the tables, packet by packet.

@@ -68,8 +68,7 @@ fn draw(wanted: &Wanted, running: Option<&Running>) -> Result<Graph, GraphError>
     let (mut graph, count) = (Graph::new(), ports.len());
     let worker = Place::Worker { section: 0 };
     let tables = graph.add_of(format!("{name}.tables"), forward::declaration(count), worker, running, |running| {
-        let forward = Forward::new(Arc::clone(&running.shared), ports);
-        Ok(Box::new(forward.map_err(|error| GraphError(vec![error.to_string()]))?))
+        Ok(Box::new(Forward::new(Arc::clone(&running.shared), ports)))
     })?;
     let declared = control::declaration(count);
     let control = graph.add_of(format!("{name}.control"), declared, Place::Control, running, |running| {
