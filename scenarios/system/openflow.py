@@ -67,7 +67,6 @@ def test_workers_go_through_its_tables_at_the_same_time():
     for layout, takers in (("run-to-completion", 2), ("distributor", 1)):
         with Lab() as lab:
             switch = Switch(lab, f'listen = "127.0.0.1:{LISTEN}", workers = {{ 0, 1 }}, layout = "{layout}"')
-            switch.ofctl("add-flow", "table=0,in_port=1,actions=group:7", check=False)  # there is no such group yet
             switch.ofctl("add-group", "group_id=7,type=indirect,bucket=output:2")
             switch.ofctl("add-flow", "table=0,in_port=1,actions=goto_table:1")
             switch.ofctl("add-flow", "table=1,udp,actions=dec_ttl,group:7")

@@ -2,149 +2,28 @@
 
 use std::collections::BTreeMap;
 
+use weir_openflow::Error;
 use weir_openflow::error::GroupModFailed;
-use weir_openflow::group::{
-    self, Bucket, Counted, GroupCommand, GroupDesc, GroupFeatures, GroupKind, GroupMod, GroupStats,
-};
+use weir_openflow::group::{self, Bucket, GroupCommand, GroupDesc, GroupFeatures, GroupKind, GroupMod, GroupStats};
 use weir_openflow::port::{Duration, number};
-use weir_openflow::{Action, Error};
 
 use crate::compiled::Templates;
-use crate::counts::{PerWorker, Traffic, Worker, sum};
+use crate::counts::{PerWorker, Worker};
 use crate::depth::{Depth, Depths};
 use crate::fast::program::Leg;
 use crate::fields::{Fields, select_hash};
 use crate::needs::Needs;
 use crate::ports::Ports;
 
+mod one;
+
+pub use one::Group;
+use one::{Counts, next, shares, watched};
+
 /// How many buckets a group may have.
 pub const MAX_BUCKETS: usize = 1024;
 /// How many groups may lead to each other in a row.
 pub const MAX_CHAIN: usize = 16;
-
-/// A group.
-#[derive(Clone, Debug)]
-pub struct Group {
-    /// How it chooses.
-    pub kind: GroupKind,
-    /// What it chooses from, as it was sent.
-    pub buckets: Vec<Bucket>,
-    /// When it was added.
-    pub added: u64,
-    /// What it got.
-    counts: PerWorker<Counts>,
-    /// What each bucket does, for the fast path; nothing of those that take the interpreter.
-    legs: Vec<Option<Leg>>,
-    /// The weight of each bucket with those before it, if none watches anything: all are live then.
-    shares: Option<Box<[u64]>>,
-}
-
-/// The weight of each bucket with those before it; nothing if one of them watches something.
-fn shares(buckets: &[Bucket]) -> Option<Box<[u64]>> {
-    let watches = |bucket: &Bucket| bucket.watch_port != number::ANY || bucket.watch_group != group::ANY;
-    if buckets.iter().any(watches) {
-        return None;
-    }
-    let mut sum = 0;
-    let shares = buckets.iter().map(|bucket| {
-        sum += u64::from(bucket.weight);
-        sum
-    });
-    Some(shares.collect())
-}
-
-/// What a worker has counted of a group, and of its buckets behind it: four each in a line.
-#[derive(Clone, Debug)]
-struct Counts(Box<[Line]>);
-
-#[derive(Clone, Debug, Default)]
-#[repr(align(64))]
-struct Line([Traffic; 4]);
-
-impl Counts {
-    fn new(buckets: usize) -> Counts {
-        Counts(vec![Line::default(); (buckets + 1).div_ceil(4)].into_boxed_slice())
-    }
-
-    #[inline]
-    fn all(&self) -> Option<&Traffic> {
-        self.0.first().map(|Line([all, ..])| all)
-    }
-
-    #[inline]
-    fn bucket(&self, bucket: usize) -> Option<&Traffic> {
-        let at = bucket + 1;
-        self.0.get(at / 4).map(|Line(line)| &line[at % 4])
-    }
-}
-
-impl Group {
-    /// What it got.
-    pub fn counted(&self) -> Counted {
-        sum(self.counts.iter().filter_map(Counts::all))
-    }
-
-    /// What its buckets got.
-    pub fn bucket_counts(&self) -> Vec<Counted> {
-        let of = |bucket| sum(self.counts.iter().filter_map(|counts| counts.bucket(bucket)));
-        (0..self.buckets.len()).map(of).collect()
-    }
-
-    #[inline]
-    fn count_all(&self, worker: Worker, bytes: usize) {
-        if let Some(all) = self.counts.of(worker).and_then(Counts::all) {
-            all.add(Counted::one(bytes));
-        }
-    }
-
-    #[inline]
-    fn count_bucket(&self, worker: Worker, bucket: usize, bytes: usize) {
-        if let Some(count) = self.counts.of(worker).and_then(|counts| counts.bucket(bucket)) {
-            count.add(Counted::one(bytes));
-        }
-    }
-
-    /// How far the fast path looks into frames for it.
-    fn depth(&self) -> Depth {
-        // What a flow is, by which such a group chooses, is all of it.
-        let chooses = if self.kind == GroupKind::Select { Depth::Whole } else { Depth::Port };
-        Depth::deepest(self.legs.iter().flatten().map(Leg::depth)).max(chooses)
-    }
-
-    /// What has to be known of packets for it.
-    fn needs(&self) -> Needs {
-        let chooses = if self.kind == GroupKind::Select { Needs::of_hash() } else { Needs::default() };
-        Needs::all(self.legs.iter().flatten().map(Leg::needs)).and(chooses)
-    }
-
-    /// The groups that it leads to itself.
-    fn next(&self) -> impl Iterator<Item = u32> {
-        next(&self.buckets)
-    }
-
-    /// What a bucket does; nothing if that takes the interpreter.
-    #[inline]
-    pub(crate) fn leg(&self, bucket: usize) -> Option<&Leg> {
-        self.legs.get(bucket)?.as_ref()
-    }
-
-    /// Counts a packet of so many bytes that goes to a bucket.
-    #[inline]
-    pub(crate) fn count(&self, worker: Worker, bucket: usize, bytes: usize) {
-        self.count_all(worker, bytes);
-        self.count_bucket(worker, bucket, bytes);
-    }
-}
-
-fn next(buckets: &[Bucket]) -> impl Iterator<Item = u32> {
-    let actions = buckets.iter().flat_map(|bucket| &bucket.actions);
-    actions.filter_map(|action| if let Action::Group(group) = action { Some(*group) } else { None })
-}
-
-/// The groups that a bucket of it watches.
-fn watched(buckets: &[Bucket]) -> impl Iterator<Item = u32> {
-    buckets.iter().map(|bucket| bucket.watch_group).filter(|group| *group != group::ANY)
-}
 
 /// Where a group lies, as long as it is there.
 pub(crate) type GroupSlot = u32;
@@ -250,12 +129,10 @@ impl Groups {
     pub(crate) fn find(&self, group: u32, fields: &Fields, ports: &Ports) -> Option<Chosen<'_>> {
         let slot = self.slot(group)?;
         let group = self.in_slot(slot)?;
-        let bucket = match group.kind {
-            GroupKind::Indirect => 0,
-            GroupKind::All => return Some(Chosen { slot, first: 0, legs: &group.legs }),
-            GroupKind::Select => self.choose_one(group, select_hash(fields), ports)?,
-            GroupKind::FastFailover => self.choose_one(group, 0, ports)?,
-        };
+        if group.kind == GroupKind::All {
+            return Some(Chosen { slot, first: 0, legs: &group.legs });
+        }
+        let bucket = self.one_of(group, fields, ports)?;
         let legs = std::slice::from_ref(group.legs.get(bucket)?);
         Some(Chosen { slot, first: u16::try_from(bucket).ok()?, legs })
     }
@@ -264,13 +141,18 @@ impl Groups {
     #[inline]
     pub(crate) fn find_one(&self, group: u32, fields: &Fields, ports: &Ports) -> Option<(&Group, usize)> {
         let group = self.get(group)?;
-        let bucket = match group.kind {
-            GroupKind::Indirect => 0,
-            GroupKind::All => return None,
-            GroupKind::Select => self.choose_one(group, select_hash(fields), ports)?,
-            GroupKind::FastFailover => self.choose_one(group, 0, ports)?,
-        };
-        Some((group, bucket))
+        Some((group, self.one_of(group, fields, ports)?))
+    }
+
+    /// The only bucket of a group that a packet with these fields goes to.
+    #[inline]
+    fn one_of(&self, group: &Group, fields: &Fields, ports: &Ports) -> Option<usize> {
+        match group.kind {
+            GroupKind::All => None,
+            GroupKind::Indirect => Some(0),
+            GroupKind::Select => self.choose_one(group, select_hash(fields), ports),
+            GroupKind::FastFailover => self.choose_one(group, 0, ports),
+        }
     }
 
     /// What a bucket that was [found](Groups::find) does with a packet of so many bytes, which is counted.

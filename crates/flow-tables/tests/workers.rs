@@ -18,6 +18,7 @@ const ROUNDS: usize = 20;
 /// A batch.
 const BATCH: usize = 32;
 
+/// Each with the port that it comes in by.
 type Packets = Vec<(u32, Vec<u8>)>;
 
 /// Takes packets through by the fast path, batch by batch; what became of each, or nothing if that takes the interpreter.
@@ -51,7 +52,7 @@ fn take(switch: &Switch, worker: Worker, packets: &Packets) -> Vec<Option<Became
     became
 }
 
-/// A pipeline without meters, which take packets in the order in which they come, and packets for each worker.
+/// Flows without meters: what those let through depends on the order in which packets come.
 fn without_meters(mut flows: Vec<FlowMod>) -> Vec<FlowMod> {
     for flow in &mut flows {
         flow.instructions.retain(|instruction| !matches!(instruction, Instruction::Meter(_)));

@@ -17,7 +17,7 @@ use weir_engine::{Account, Engine, Idle, PortPart, Settings, WorkerSnapshot};
 use weir_mem::Domain;
 use weir_packet::{HeapPool, Pool};
 use weir_port_mem::MemPort;
-use weir_stage::{AnyFunction, Port, PortConfig, PortInfo, ShowRows};
+use weir_stage::{AnyFunction, Instance, Port, PortConfig, PortInfo, Sample, ShowRows};
 
 pub use rig::{PORTS, Rig, messages};
 
@@ -144,6 +144,18 @@ pub fn all_rows<T>(mut table: Box<dyn ShowRows<T>>) -> Vec<T> {
             piece => all.extend(piece),
         }
     }
+}
+
+/// All samples of flows that wait at a function.
+pub fn waiting_samples(instance: &dyn Instance) -> Vec<Sample> {
+    let source = instance.flow_source().unwrap();
+    std::iter::from_fn(|| Some(source.take()).filter(|some| !some.is_empty())).flatten().collect()
+}
+
+/// The number of an interface in samples of flows.
+pub fn interface_id(instance: &dyn Instance, name: &str) -> u16 {
+    let all = instance.flow_source().unwrap().interfaces(0);
+    all.iter().find(|one| one.name == name).unwrap_or_else(|| panic!("{name}: {all:?}")).id
 }
 
 /// Packets dropped, by stage and reason; reasons for which none was are among them.

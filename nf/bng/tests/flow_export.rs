@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use common::*;
 use serde_json::{Value, json};
+use weir_rig::{interface_id, waiting_samples};
 use weir_stage::{FlowHop, Output, Random, Sample};
 use weir_wire::{ethernet, ipv4};
 
@@ -74,20 +75,9 @@ fn export(sample: u32, interfaces: &[&str]) -> Value {
 fn rig(config: Value) -> Rig {
     let mut rig = Rig::new(FOUR, config);
     rig.run(3 * SECOND);
-    take(&rig);
+    waiting_samples(&*rig.instance);
     (0..4).for_each(|port| drop(rig.handles[port].received()));
     rig
-}
-
-/// All samples that wait.
-fn take(rig: &Rig) -> Vec<Sample> {
-    let source = rig.instance.flow_source().unwrap();
-    std::iter::from_fn(|| Some(source.take()).filter(|some| !some.is_empty())).flatten().collect()
-}
-
-fn id_of(rig: &Rig, name: &str) -> u16 {
-    let all = rig.instance.flow_source().unwrap().interfaces(0);
-    all.iter().find(|one| one.name == name).unwrap_or_else(|| panic!("{name}: {all:?}")).id
 }
 
 /// A frame from a customer.
@@ -140,7 +130,7 @@ fn pass(rig: &mut Rig, port: usize, frame: Vec<u8>, is_tunnel: bool, packet: &[u
         let sent = rig.handles[port].received();
         ways.extend(sent.iter().filter_map(|frame| way(port, frame, is_tunnel, packet)));
     }
-    let samples = take(rig);
+    let samples = waiting_samples(&*rig.instance);
     assert!(ways.len() < 2 && samples.len() == 1, "{ways:?} {samples:?}");
     (ways.pop(), samples[0])
 }
@@ -149,7 +139,7 @@ fn told(rig: &Rig, hop: &FlowHop) -> Option<Way> {
     let ports = ["cpe", "cpe2", "core", "core2"];
     match hop.output {
         Output::Interface(id) => {
-            let port = ports.iter().position(|name| id_of(rig, name) == id).unwrap();
+            let port = ports.iter().position(|name| interface_id(&*rig.instance, name) == id).unwrap();
             Some((port, hop.next_hop, hop.vlans))
         }
         Output::Nowhere => None,
@@ -191,7 +181,7 @@ fn samples_say_what_the_gateway_does() {
             let (is_up, is_inside) = (kind == 0, kind == 1 && is_tunnel);
             assert_eq!((sample.len as usize, sample.vlans), (len, if is_up { [100, cvlan] } else { [0; 2] }));
             let name = ["cpe", "cpe2", "core", "core2"][port];
-            assert_eq!((sample.input, sample.vrf, sample.hop.vrf), (id_of(&rig, name), 0, 0));
+            assert_eq!((sample.input, sample.vrf, sample.hop.vrf), (interface_id(&*rig.instance, name), 0, 0));
             let expected = if is_inside { len - packet.len() } else { 0 };
             assert_eq!(usize::from(sample.stripped), expected);
             assert_eq!(sample.packet()[..60], packet[..60], "{n}");
@@ -265,7 +255,7 @@ fn what_is_no_customers_is_told_as_a_router_tells_it() {
     for (port, frame, output) in cases {
         rig.handles[port].send(frame.clone());
         rig.settle();
-        let samples = take(&rig);
+        let samples = waiting_samples(&*rig.instance);
         assert_eq!((samples.len(), samples[0].hop.output, samples[0].stripped), (1, output, 0), "{frame:x?}");
         assert_eq!(samples[0].head()[..60], frame[..60]);
     }
@@ -277,7 +267,7 @@ fn what_is_no_customers_is_told_as_a_router_tells_it() {
         let frame = down(&other, CORES[0], None, &udp("203.0.113.1", to, 60));
         other.handles[CORES[0]].send(frame);
         other.settle();
-        assert_eq!(take(&other)[0].hop.output, output, "{to}");
+        assert_eq!(waiting_samples(&*other.instance)[0].hop.output, output, "{to}");
     }
     other.finish();
     // Access ports are interfaces without counters of their own, behind all others.
@@ -301,7 +291,7 @@ fn frames_of_any_length_are_told() {
     config["flow_export"] = export(1, &[]);
     let mut rig = Rig::tagged(&[TWO[0], core], config, &[tag]);
     rig.run(3 * SECOND);
-    take(&rig);
+    waiting_samples(&*rig.instance);
     let mut frames = vec![(CPE, rig.customer(1, "10.0.0.7", "203.0.113.1"))];
     let mut tunneled = rig.tunneled(7, &udp("203.0.113.1", "10.0.0.7", 60));
     frames.push((CORE, tunneled.clone()));
@@ -312,7 +302,7 @@ fn frames_of_any_length_are_told() {
         for len in 1..=frame.len() {
             rig.send_as_is(port, frame[..len].to_vec());
             rig.settle();
-            for sample in take(&rig) {
+            for sample in waiting_samples(&*rig.instance) {
                 assert_eq!(sample.len as usize, len);
                 let at = usize::from(sample.stripped);
                 assert_eq!(sample.head(), &frame[at..len.min(at + 128)]);
@@ -362,9 +352,9 @@ fn every_layout_takes_samples() {
                 }
             }
             rig.run(SECOND / 10);
-            let samples = take(&rig);
+            let samples = waiting_samples(&*rig.instance);
             for name in ["cpe", "cpe2", "core", "core2"] {
-                let count = samples.iter().filter(|sample| sample.input == id_of(&rig, name)).count();
+                let count = samples.iter().filter(|sample| sample.input == interface_id(&*rig.instance, name)).count();
                 // 250 packets of each in blocks of five; what came before, when the gateway began, may be in the first.
                 let expected = if ["cpe2", "core"].contains(&name) { 49..=51 } else { 0..=0 };
                 assert!(expected.contains(&count), "{layout} {name}: {count}");
@@ -381,7 +371,7 @@ fn every_layout_takes_samples() {
             let frame = up(&rig, 2, &udp(&address(2), "203.0.113.1", 60));
             rig.handles[0].send(frame);
             rig.run(SECOND / 10);
-            assert_eq!(take(&rig).len(), 1, "{layout}");
+            assert_eq!(waiting_samples(&*rig.instance).len(), 1, "{layout}");
             rig.finish();
         }
     }

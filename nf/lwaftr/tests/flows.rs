@@ -7,7 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use common::{ACCESS, AFTR, INTERNET, PortSpec, Rig, four, framed, interface, six, two, udp, usual};
 use serde_json::{Value, json};
-use weir_stage::{InterfaceInfo, Output, Random, Sample};
+use weir_rig::{interface_id, waiting_samples};
+use weir_stage::{InterfaceInfo, Output, Random};
 
 /// The relay of these tests has two routers on each side, which share the traffic, the second of each behind a VLAN.
 fn config(sample: u32) -> Value {
@@ -39,19 +40,8 @@ fn interfaces() -> Vec<InterfaceInfo> {
 
 fn rig(config: Value) -> Rig {
     let rig = Rig::with(&two(), interfaces(), config);
-    take(&rig);
+    waiting_samples(&*rig.instance);
     rig
-}
-
-/// All samples that wait.
-fn take(rig: &Rig) -> Vec<Sample> {
-    let source = rig.instance.flow_source().unwrap();
-    std::iter::from_fn(|| Some(source.take()).filter(|some| !some.is_empty())).flatten().collect()
-}
-
-fn id_of(rig: &Rig, name: &str) -> u16 {
-    let all = rig.instance.flow_source().unwrap().interfaces(0);
-    all.iter().find(|one| one.name == name).unwrap().id
 }
 
 /// Where a frame went, as who saw it leave tells it: interface, next hop, VLAN.
@@ -104,7 +94,7 @@ fn samples_say_what_the_relay_does() {
     for n in 0..3000 {
         let (port, packet, datagram) = any(&mut random, n);
         let sent = rig.pass(port, std::slice::from_ref(&packet));
-        let samples = take(&rig);
+        let samples = waiting_samples(&*rig.instance);
         assert_eq!(samples.len(), 1, "{n}");
         let sample = &samples[0];
         // The IPv4 packet is what is told, from its first byte on.
@@ -113,7 +103,10 @@ fn samples_say_what_the_relay_does() {
         let kept = expected.len().min(sample.packet().len());
         assert_eq!((&sample.packet()[..kept], kept), (expected, expected.len()), "{n}");
         assert_eq!((usize::from(sample.stripped), sample.l3), if is_tunnel { (54, 0) } else { (0, 14) });
-        assert_eq!((sample.len as usize, sample.input), (14 + packet.len(), id_of(&rig, ["internet", "access"][port])));
+        assert_eq!(
+            (sample.len as usize, sample.input),
+            (14 + packet.len(), interface_id(&*rig.instance, ["internet", "access"][port]))
+        );
         inside += usize::from(is_tunnel);
         // ICMP quotes packets, but not to where they went.
         let whole = |frame: &&Vec<u8>| is_in(frame, &datagram) && frame.len() >= 14 + expected.len() && !quotes(frame);
@@ -123,7 +116,11 @@ fn samples_say_what_the_relay_does() {
             .collect();
         match (found.as_slice(), sample.hop.output) {
             ([(name, next_hop, vlan)], Output::Interface(id)) => {
-                assert_eq!((id, sample.hop.next_hop), (id_of(&rig, name), Some(*next_hop)), "{n}: {packet:x?}");
+                assert_eq!(
+                    (id, sample.hop.next_hop),
+                    (interface_id(&*rig.instance, name), Some(*next_hop)),
+                    "{n}: {packet:x?}"
+                );
                 assert_eq!((sample.hop.vlans, sample.hop.vrf), ([*vlan, 0], 0));
                 left += 1;
             }
@@ -171,7 +168,7 @@ fn what_is_not_the_relays_is_told_as_a_router_tells_it() {
     ];
     for (port, packet, output) in cases {
         rig.pass(port, std::slice::from_ref(&packet));
-        let samples = take(&rig);
+        let samples = waiting_samples(&*rig.instance);
         let hop = samples[0].hop;
         match output {
             Some(output) => assert_eq!(hop.output, output, "{packet:x?}"),
@@ -200,7 +197,7 @@ fn sides_in_vrfs_and_extension_headers() {
         "inside": { "routes": { "2001:db8:c::/48": "2001:db8:f::9" }, "neighbors": { "2001:db8:f::9": "02:00:00:00:02:02" } },
     });
     let mut rig = Rig::with(&ports, interfaces, config);
-    take(&rig);
+    waiting_samples(&*rig.instance);
     let [outside, inside] = ["outside", "inside"].map(|name| {
         let vrfs = rig.instance.flow_source().unwrap().vrfs();
         vrfs.iter().position(|vrf| vrf == name).unwrap() as u16
@@ -214,12 +211,12 @@ fn sides_in_vrfs_and_extension_headers() {
     // A destination options header of 24 bytes.
     let options = [&[4, 2, 1, 20][..], &[0; 20], &inner].concat();
     rig.pass_frames(ACCESS, vec![tagged(ACCESS, 20, &six("2001:db8:c::3", AFTR, 60, 64, &options))]);
-    let sample = take(&rig)[0];
+    let sample = waiting_samples(&*rig.instance)[0];
     assert_eq!((sample.stripped, sample.packet()), (18 + 40 + 24, inner.as_slice()));
     assert_eq!((sample.vrf, sample.vlans, sample.hop.vrf, sample.hop.vlans), (inside, [20, 0], outside, [10, 0]));
     assert_eq!(sample.hop.next_hop, Some(Ipv4Addr::new(192, 0, 2, 9).into()));
     rig.pass_frames(INTERNET, vec![tagged(INTERNET, 10, &four("198.51.100.3", "203.0.113.3", 17, 64, &udp(6, 5, 9)))]);
-    let sample = take(&rig)[0];
+    let sample = waiting_samples(&*rig.instance)[0];
     assert_eq!((sample.vrf, sample.vlans, sample.hop.vrf, sample.hop.vlans), (outside, [10, 0], inside, [20, 0]));
     let b4: Ipv6Addr = "2001:db8:c::3".parse().unwrap();
     // The relay's routes are joined: one is for 203.0.113.2 and this.
@@ -242,13 +239,13 @@ fn workers_take_samples_and_the_key_comes_and_goes() {
     rig.rebuild(&config(4));
     assert!(names(&rig).contains(&"lwaftr.sample".to_owned()));
     rig.settle();
-    take(&rig);
+    waiting_samples(&*rig.instance);
     let before = rig.show("collectors", None)[0].clone();
     let packets: Vec<Vec<u8>> = (0..600)
         .map(|n| four("198.51.100.3", &format!("203.0.113.{}", 3 * (1 + n % 19)), 17, 64, &udp(n, 9, 9)))
         .collect();
     packets.chunks(100).for_each(|some| drop(rig.pass(INTERNET, some)));
-    let samples = take(&rig);
+    let samples = waiting_samples(&*rig.instance);
     let row = &rig.show("collectors", None)[0];
     let passed = row["packets"].as_u64().unwrap() - before["packets"].as_u64().unwrap();
     assert_eq!((passed, &row["lost"]), (600, &json!(0)));
@@ -257,7 +254,7 @@ fn workers_take_samples_and_the_key_comes_and_goes() {
     assert!(samples.iter().all(|sample| matches!(sample.hop.output, Output::Interface(_))));
     rig.reload(&config(1));
     packets[..100].chunks(50).for_each(|some| drop(rig.pass(INTERNET, some)));
-    assert_eq!(take(&rig).len(), 100);
+    assert_eq!(waiting_samples(&*rig.instance).len(), 100);
     let told = common::wrong(
         &{
             let mut config = usual();

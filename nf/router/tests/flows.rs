@@ -10,7 +10,8 @@ use common::sides::{C, tagged};
 use common::six::udp6;
 use common::*;
 use serde_json::{Value, json};
-use weir_stage::{Exported, FlowHop, InterfaceInfo, Output, Sample};
+use weir_rig::{interface_id, waiting_samples};
+use weir_stage::{Exported, FlowHop, InterfaceInfo, Output};
 
 const PORTS: &[PortSpec] = &[
     PortSpec("lan", &["10.0.0.1/24", "2001:db8:0::1/64"], 1500),
@@ -35,14 +36,8 @@ fn rig(config: Value) -> Rig {
         InterfaceInfo { vrf: Some("blue".to_owned()), ..interface("lan.7", Some("lan"), &[(C, 7)], &["10.7.0.1/24"]) };
     let mut rig = Rig::with(PORTS, vec![blue], config);
     rig.run(5 * SECOND);
-    take(&rig);
+    waiting_samples(&*rig.instance);
     rig
-}
-
-/// All samples that wait.
-fn take(rig: &Rig) -> Vec<Sample> {
-    let source = rig.instance.flow_source().unwrap();
-    std::iter::from_fn(|| Some(source.take()).filter(|some| !some.is_empty())).flatten().collect()
 }
 
 fn number(frame: &[u8]) -> u16 {
@@ -64,7 +59,7 @@ fn udp(rig: &Rig, to: &str, number: u16) -> Vec<u8> {
 #[test]
 fn samples_say_by_which_of_several_next_hops_packets_go() {
     let mut rig = rig(config(1, &[]));
-    let ids: Vec<u16> = ["lan", "wan", "up"].map(|name| id_of(&rig, name)).into();
+    let ids: Vec<u16> = ["lan", "wan", "up"].map(|name| interface_id(&*rig.instance, name)).into();
     for (to, hops) in [("203.0.113.9", ["10.0.1.9", "10.0.2.9"]), ("2001:db8:f::9", ["2001:db8:1::9", "2001:db8:2::9"])]
     {
         (0..60).for_each(|n| rig.send(0, udp(&rig, to, n)));
@@ -74,7 +69,7 @@ fn samples_say_by_which_of_several_next_hops_packets_go() {
             let frames: Vec<u16> = rig.sent(port).iter().map(|frame| number(frame)).collect();
             went.extend(frames.into_iter().filter(|n| *n < 60).map(|n| (n, port)));
         }
-        let samples = take(&rig);
+        let samples = waiting_samples(&*rig.instance);
         assert_eq!((samples.len(), went.len()), (60, 60));
         let lengths = if to.contains(':') { (48, 48) } else { (12, 24) };
         for sample in &samples {
@@ -94,11 +89,6 @@ fn samples_say_by_which_of_several_next_hops_packets_go() {
     rig.finish();
 }
 
-fn id_of(rig: &Rig, name: &str) -> u16 {
-    let all = rig.instance.flow_source().unwrap().interfaces(0);
-    all.iter().find(|one| one.name == name).unwrap().id
-}
-
 #[test]
 fn samples_say_what_else_becomes_of_packets() {
     let mut rig = rig(config(1, &[]));
@@ -116,8 +106,8 @@ fn samples_say_what_else_becomes_of_packets() {
     ];
     frames.iter().for_each(|frame| rig.send(0, frame.clone()));
     rig.settle();
-    let samples = take(&rig);
-    let (wan, blue) = (Output::Interface(id_of(&rig, "wan")), id_of(&rig, "lan.7"));
+    let samples = waiting_samples(&*rig.instance);
+    let (wan, blue) = (Output::Interface(interface_id(&*rig.instance, "wan")), interface_id(&*rig.instance, "lan.7"));
     let outputs: Vec<Output> = samples.iter().map(|sample| sample.hop.output).collect();
     let expected = [Output::Here, Output::Nowhere, Output::Nowhere, wan, Output::Unknown, Output::Unknown, wan];
     assert_eq!(outputs, expected);
@@ -136,7 +126,7 @@ fn of_each_block_of_packets_of_an_interface_one_is_taken() {
         let mut rig = rig(config(rate, &["lan", "lan.7"]));
         let mut dice = Dice(u64::from(rate) + 1);
         let (mut sent, mut taken) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-        let blue = id_of(&rig, "lan.7");
+        let blue = interface_id(&*rig.instance, "lan.7");
         for n in 0..1500_u16 {
             let is_tagged = dice.below(3) == 0;
             let frame = udp(&rig, "203.0.113.9", n);
@@ -146,7 +136,7 @@ fn of_each_block_of_packets_of_an_interface_one_is_taken() {
             rig.send(1, rig.udp(1, "10.0.1.9", "10.0.0.7").to_vec(&[0; 18]));
             if dice.below(40) == 0 || n == 1499 {
                 rig.settle();
-                for sample in take(&rig) {
+                for sample in waiting_samples(&*rig.instance) {
                     let at = usize::from(sample.l3) + 20;
                     let number = u16::from_be_bytes([sample.head()[at], sample.head()[at + 1]]);
                     taken[usize::from(sample.input == blue)].push(number);
@@ -177,7 +167,7 @@ fn samples_that_nobody_takes_are_counted_and_no_packet_suffers() {
         }
     }
     assert_eq!(rig.sent_ip(1).len() + rig.sent_ip(2).len(), 5000);
-    let samples = take(&rig);
+    let samples = waiting_samples(&*rig.instance);
     let row = &rig.show("collectors")[0];
     assert_eq!((samples.len(), &row["packets"], &row["lost"]), (4096, &json!(5000), &json!(904)));
     assert_eq!((samples[0].pool, samples[0].lost), (5000, 904));
@@ -203,7 +193,7 @@ fn a_rate_changes_while_packets_flow() {
     let pass = |rig: &mut Rig| {
         (0..400).for_each(|n| rig.send(0, udp(rig, "203.0.113.9", n)));
         rig.settle();
-        take(rig).len()
+        waiting_samples(&*rig.instance).len()
     };
     assert!(pass(&mut rig) <= 1);
     rig.reload(&config(4, &[]));
@@ -216,7 +206,7 @@ fn a_rate_changes_while_packets_flow() {
     rig.send(0, tagged(&udp(&rig, "203.0.113.9", 1), &[(C, 9)]));
     rig.send(0, tagged(&udp(&rig, "203.0.113.9", 2), &[(C, 9)]));
     rig.settle();
-    assert_eq!(take(&rig).len(), 1, "an interface that came later");
+    assert_eq!(waiting_samples(&*rig.instance).len(), 1, "an interface that came later");
     rig.finish();
 }
 

@@ -190,7 +190,10 @@ impl Filled {
     pub(crate) fn change(&self, frame: &mut impl Frame, found: Found, results: &mut [u32; RESULTS]) -> bool {
         let Template { pushed, pops, is_wanted, code, .. } = &*self.template;
         let Some(Ok(code)) = code.get() else {
-            is_wanted.store(true, Ordering::Relaxed);
+            // All workers read the line: it is written once.
+            if !is_wanted.load(Ordering::Relaxed) {
+                is_wanted.store(true, Ordering::Relaxed);
+            }
             return false;
         };
         if *pushed > 0 || *pops {
