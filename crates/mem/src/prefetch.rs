@@ -20,6 +20,16 @@ pub fn prefetch_slice<T>(s: &[T], index: usize) {
     hint::<false>(s.as_ptr().wrapping_add(index).cast());
 }
 
+/// As [`prefetch_slice`], and for all lines that `s[index]` has if it begins with one.
+#[inline(always)]
+pub fn prefetch_lines<T>(s: &[T], index: usize) {
+    let first = s.as_ptr().wrapping_add(index).cast::<i8>();
+    (0..size_of::<T>()).step_by(LINE).for_each(|at| hint::<false>(first.wrapping_add(at)));
+}
+
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
 /// As [`prefetch_slice`], to be written soon.
 #[inline(always)]
 pub fn prefetch_slice_write<T>(s: &[T], index: usize) {
@@ -55,6 +65,7 @@ mod tests {
         prefetch_write(&values);
         for index in [0, 3, 4, 1 << 40, usize::MAX] {
             prefetch_slice(&values, index);
+            prefetch_lines(&[values], index);
         }
         prefetch_slice::<u64>(&[], 0);
         assert_eq!(values, [7; 4]);

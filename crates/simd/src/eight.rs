@@ -15,8 +15,8 @@ pub const LANES: usize = 8;
 /// Keys that are compared in one call at most.
 pub const KEYS: usize = 64;
 
-/// No rule.
-pub const NO_LANE: u8 = LANES as u8;
+/// Found where there is no block.
+pub const NO_NUMBER: u32 = u32::MAX;
 
 /// What eight rules ask of one word of a key: a line of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,39 +28,51 @@ pub struct Word {
     pub mask: [u32; LANES],
 }
 
-/// Eight rules.
-pub type Row<const W: usize> = [Word; W];
+/// Eight rules, in lines of the cache that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Block<const W: usize> {
+    /// What they ask.
+    pub words: [Word; W],
+    /// What is found where the rule of a lane is the first that matches; behind those of all lanes, what is found where none does. The rest
+    /// fills the line.
+    pub numbers: [u32; 2 * LANES],
+}
 
-/// Writes the first rule that each of the first `count` keys matches, [`NO_LANE`] for none, of the row that `at` says; a row that is not there
-/// has none. Keys stand word by word.
+/// Writes the number of the first rule that each of the first `count` keys matches of the block that `at` says; [`NO_NUMBER`] for a block that
+/// is not there. Keys stand word by word.
 #[inline(always)]
 pub fn first<const W: usize>(
     kernel: Kernel,
-    rows: &[Row<W>],
+    blocks: &[Block<W>],
     at: &[u32; KEYS],
     (keys, count): (&[[u32; KEYS]; W], usize),
-    lanes: &mut [u8; KEYS],
+    found: &mut [u32; KEYS],
 ) {
     match kernel.level() {
-        // SAFETY: a `Kernel` of this level, or of a higher one, exists only where its features were detected.
+        // SAFETY: a `Kernel` of this level exists only where its features were detected.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 => unsafe { x86::first_avx2(rows, at, keys, count, lanes) },
+        Level::Avx512 => unsafe { x86::first_avx512(blocks, at, keys, count, found) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => unsafe { x86::first_avx2(blocks, at, keys, count, found) },
         _ => {
-            for i in 0..count.min(KEYS) {
+            for (i, (found, at)) in found.iter_mut().zip(at).enumerate().take(count) {
                 let key = std::array::from_fn(|word| keys[word][i]);
-                lanes[i] = rows.get(at[i] as usize).map_or(NO_LANE, |row| first_of(row, &key));
+                *found = blocks.get(*at as usize).map_or(NO_NUMBER, |block| first_of(block, &key));
             }
         }
     }
 }
 
-/// The first rule of a row that one key matches; [`NO_LANE`]. This is the portable twin.
-pub fn first_of<const W: usize>(row: &Row<W>, key: &[u32; W]) -> u8 {
-    (0..NO_LANE).find(|lane| matches(row, key, usize::from(*lane))).unwrap_or(NO_LANE)
+/// The number of the first rule of a block that one key matches. This is the portable twin.
+pub fn first_of<const W: usize>(block: &Block<W>, key: &[u32; W]) -> u32 {
+    let lane = (0..LANES).find(|lane| matches(&block.words, key, *lane)).unwrap_or(LANES);
+    block.numbers[lane % (2 * LANES)]
 }
 
-fn matches<const W: usize>(row: &Row<W>, key: &[u32; W], lane: usize) -> bool {
-    row.iter().zip(key).enumerate().all(|(n, (word, key))| {
+fn matches<const W: usize>(words: &[Word; W], key: &[u32; W], lane: usize) -> bool {
+    words.iter().zip(key).enumerate().all(|(n, (word, key))| {
         let (Some(&value), Some(&mask)) = (word.value.get(lane), word.mask.get(lane)) else { return false };
         if n + 1 < W {
             return (key ^ value) & mask == 0;
@@ -83,14 +95,20 @@ mod tests {
         }
     }
 
-    /// Few values, so that rules match often; bounds at all distances.
+    /// Eight rules that ask for nothing, of which each lane has its own number.
+    fn block<const W: usize>(number: u32) -> Block<W> {
+        let numbers = std::array::from_fn(|lane| number * 16 + lane as u32);
+        Block { words: [Word { value: [0; LANES], mask: [0; LANES] }; W], numbers }
+    }
+
+    /// Few values, so that rules match often; bounds at all distances. Answers how often each lane was the first, and none was.
     fn compare<const W: usize>(seed: u64) -> [usize; LANES + 1] {
         let mut next = numbers(seed);
         let mut seen = [0; LANES + 1];
         for _ in 0..200 {
-            let mut rows = vec![[Word { value: [0; LANES], mask: [0; LANES] }; W]; 5];
-            for row in &mut rows {
-                for (n, word) in row.iter_mut().enumerate() {
+            let mut blocks: Vec<Block<W>> = (0..5).map(block).collect();
+            for block in &mut blocks {
+                for (n, word) in block.words.iter_mut().enumerate() {
                     for lane in 0..LANES {
                         let is_last = n + 1 == W;
                         word.value[lane] = if is_last { next() } else { next() & 3 };
@@ -102,17 +120,20 @@ mod tests {
             for (n, word) in keys.iter_mut().enumerate() {
                 word.iter_mut().for_each(|key| *key = if n + 1 == W { next() } else { next() & 3 });
             }
-            // One row in six is not there.
+            // One block in six is not there.
             let at = std::array::from_fn(|_| next() % 6);
             let count = next() as usize % (KEYS + 1);
             for kernel in Kernel::available() {
-                let mut lanes = [0xee; KEYS];
-                first(kernel, &rows, &at, (&keys, count), &mut lanes);
-                for i in 0..KEYS {
+                let mut found = [0xee; KEYS];
+                first(kernel, &blocks, &at, (&keys, count), &mut found);
+                for (i, found) in found.into_iter().enumerate() {
                     let key = std::array::from_fn(|word| keys[word][i]);
-                    let expected = rows.get(at[i] as usize).map_or(NO_LANE, |row| first_of(row, &key));
-                    assert_eq!(lanes[i], if i < count { expected } else { 0xee }, "{kernel} {i} {key:?}");
-                    seen[usize::from(expected)] += 1;
+                    let expected = blocks.get(at[i] as usize).map_or(NO_NUMBER, |block| first_of(block, &key));
+                    assert_eq!(found, if i < count { expected } else { 0xee }, "{kernel} {i} {key:?}");
+                    if expected != NO_NUMBER {
+                        assert_eq!(expected / 16, at[i]);
+                        seen[expected as usize % 16] += 1;
+                    }
                 }
             }
         }
@@ -129,13 +150,13 @@ mod tests {
 
     #[test]
     fn bounds_are_within() {
-        let mut row = [Word { value: [0; LANES], mask: [u32::MAX; LANES] }; 1];
-        row[0].value = [80 << 16 | 1024; LANES];
-        row[0].mask = [(u32::from(u16::MAX) - 1024); LANES];
+        let mut block = block::<1>(0);
+        block.words[0] = Word { value: [80 << 16 | 1024; LANES], mask: [(u32::from(u16::MAX) - 1024); LANES] };
+        let none = LANES as u32;
         for (key, lane) in
-            [(80 << 16 | 1024, 0), (80 << 16 | 1023, NO_LANE), (80 << 16 | 0xffff, 0), (81 << 16 | 1024, NO_LANE)]
+            [(80 << 16 | 1024, 0), (80 << 16 | 1023, none), (80 << 16 | 0xffff, 0), (81 << 16 | 1024, none)]
         {
-            assert_eq!(first_of(&row, &[key]), lane, "{key:#x}");
+            assert_eq!(first_of(&block, &[key]), lane, "{key:#x}");
         }
     }
 }

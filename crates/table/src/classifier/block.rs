@@ -1,60 +1,57 @@
 //! Rules in blocks of eight, which are compared at once.
 
-use weir_mem::prefetch::prefetch_slice;
+use weir_mem::prefetch::prefetch_lines;
 use weir_simd::Kernel;
-use weir_simd::eight::{self, KEYS, LANES, NO_LANE, Row, Word};
+use weir_simd::eight::{self, Block, KEYS, LANES, Word};
 
 use super::{Keys, Match, NONE};
 
-/// The last word of lanes without a rule: one key of all would match, and finds no rule's number there.
-const VACANT: Word = Word { value: [u32::MAX; LANES], mask: [0; LANES] };
+/// What is asked of lanes without a rule.
+const NOTHING: Word = Word { value: [0; LANES], mask: [0; LANES] };
 
-/// The numbers of a block's rules, in their order, [`NONE`] behind the last; and the block that goes on with further ones.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-struct Tail {
-    slots: [u32; LANES],
-    /// 0: no block does.
-    next: u32,
-}
+/// The same of the last word: one key of all would match, and finds what is found where no rule matches.
+const NOTHING_LAST: Word = Word { value: [u32::MAX; LANES], mask: [0; LANES] };
+
+/// Set in what is found where no rule of a block matches, but another block goes on with further ones: that one's number is in the other
+/// bits. (Where none does, [`NONE`] is found.)
+const GOES_ON: u32 = 1 << 31;
 
 /// All blocks. The first one is empty and stays so.
 #[derive(Clone)]
 pub(super) struct Blocks<const W: usize> {
-    rows: Vec<Row<W>>,
-    tails: Vec<Tail>,
+    all: Vec<Block<W>>,
     /// Those that nothing leads to.
     spare: Vec<u32>,
 }
 
 /// Bytes of the blocks of so many rules.
 pub(super) const fn bytes_of<const W: usize>(rules: usize) -> usize {
-    rules.div_ceil(LANES) * (size_of::<Row<W>>() + size_of::<Tail>())
+    rules.div_ceil(LANES) * size_of::<Block<W>>()
 }
 
 impl<const W: usize> Blocks<W> {
     /// The empty one alone.
     pub(super) fn new() -> Blocks<W> {
-        let mut blocks = Blocks { rows: Vec::new(), tails: Vec::new(), spare: Vec::new() };
-        blocks.put(std::iter::empty(), 0);
+        let mut blocks = Blocks { all: Vec::new(), spare: Vec::new() };
+        blocks.put(std::iter::empty(), NONE);
         blocks
     }
 
     /// Puts rules, in their order, into blocks of which one leads to the next; answers the first.
     pub(super) fn add(&mut self, rules: &[(u32, Match<W>)]) -> u32 {
-        rules.chunks(LANES).rev().fold(0, |next, some| self.put(some.iter(), next))
+        let first = rules.chunks(LANES).rev().fold(NONE, |next, some| self.put(some.iter(), next));
+        if first == NONE { 0 } else { first & !GOES_ON }
     }
 
-    /// Puts at most [`LANES`] rules into a block.
-    fn put<'r>(&mut self, rules: impl Iterator<Item = &'r (u32, Match<W>)>, next: u32) -> u32 {
-        let mut row = [Word { value: [0; LANES], mask: [0; LANES] }; W];
-        if let Some(last) = row.last_mut() {
-            *last = VACANT;
+    /// Puts at most [`LANES`] rules into a block, where `none` is found if none of them matches; answers how another one leads to it.
+    fn put<'r>(&mut self, rules: impl Iterator<Item = &'r (u32, Match<W>)>, none: u32) -> u32 {
+        let mut block = Block { words: [NOTHING; W], numbers: [none; 2 * LANES] };
+        if let Some(last) = block.words.last_mut() {
+            *last = NOTHING_LAST;
         }
-        let mut tail = Tail { slots: [NONE; LANES], next };
         for (lane, (slot, rule)) in rules.take(LANES).enumerate() {
-            tail.slots[lane] = *slot;
-            for (word, to) in row.iter_mut().enumerate() {
+            block.numbers[lane] = *slot;
+            for (word, to) in block.words.iter_mut().enumerate() {
                 (to.value[lane], to.mask[lane]) = match word + 1 == W {
                     true => bounds(rule.bounds),
                     false => (rule.value[word], rule.mask[word]),
@@ -62,41 +59,35 @@ impl<const W: usize> Blocks<W> {
             }
         }
         if let Some(at) = self.spare.pop() {
-            if let (Some(known), Some(behind)) = (self.rows.get_mut(at as usize), self.tails.get_mut(at as usize)) {
-                (*known, *behind) = (row, tail);
+            if let Some(known) = self.all.get_mut(at as usize) {
+                *known = block;
             }
-            return at;
+            return at | GOES_ON;
         }
-        self.rows.push(row);
-        self.tails.push(tail);
-        self.rows.len() as u32 - 1
+        self.all.push(block);
+        (self.all.len() as u32 - 1) | GOES_ON
     }
 
     /// Takes a block, and those it leads to, back; answers the numbers of their rules.
     pub(super) fn take(&mut self, at: u32) -> Vec<u32> {
         let (mut slots, mut next) = (Vec::new(), at);
-        while let Some(tail) = self.tails.get(next as usize).filter(|_| next != 0) {
-            slots.extend(tail.slots.iter().filter(|slot| **slot != NONE));
+        while let Some(block) = self.all.get(next as usize).filter(|_| next != 0) {
+            slots.extend(block.numbers.iter().take(LANES).filter(|number| **number & GOES_ON == 0));
             self.spare.push(next);
-            next = tail.next;
+            next = going_on(block.numbers[LANES]).unwrap_or(0);
         }
         slots
     }
 
     /// The number of the first rule that matches one key, in a block and those it leads to; [`NONE`].
     pub(super) fn first(&self, at: u32, key: &[u32; W]) -> u32 {
-        let mut at = at as usize;
-        while let (Some(row), Some(tail)) = (self.rows.get(at), self.tails.get(at)) {
-            let lane = eight::first_of(row, key);
-            if lane != NO_LANE
-                && let Some(slot) = tail.slots.get(usize::from(lane))
-            {
-                return *slot;
+        let mut at = at;
+        while let Some(block) = self.all.get(at as usize) {
+            let number = eight::first_of(block, key);
+            match going_on(number) {
+                Some(next) => at = next,
+                None => return number,
             }
-            if tail.next == 0 {
-                break;
-            }
-            at = tail.next as usize;
         }
         NONE
     }
@@ -108,17 +99,16 @@ impl<const W: usize> Blocks<W> {
         kernel: Kernel,
         at: &[u32; KEYS],
         (keys, count): (&Keys<W>, usize),
-        slots: &mut [u32; KEYS],
+        numbers: &mut [u32; KEYS],
     ) {
-        let mut lanes = [0; KEYS];
-        eight::first(kernel, &self.rows, at, (&keys.0, count), &mut lanes);
-        for (i, slot) in slots.iter_mut().enumerate().take(count) {
-            *slot = NONE;
-            let Some(tail) = self.tails.get(at[i] as usize) else { continue };
-            match tail.slots.get(usize::from(lanes[i])) {
-                Some(found) => *slot = *found,
-                None if tail.next != 0 => *slot = self.first(tail.next, &keys.get(i)),
-                None => {}
+        eight::first(kernel, &self.all, at, (&keys.0, count), numbers);
+        let some = numbers.get_mut(..count).unwrap_or_default();
+        // What goes on is above all numbers of rules, and below what is none: one more than that is 0.
+        if some.iter().fold(0, |most: u32, number| most.max(number.wrapping_add(1))) > GOES_ON {
+            for (n, number) in some.iter_mut().enumerate() {
+                if let Some(next) = going_on(*number) {
+                    *number = self.first(next, &keys.get(n));
+                }
             }
         }
     }
@@ -126,21 +116,24 @@ impl<const W: usize> Blocks<W> {
     /// Asks for the lines of a block.
     #[inline(always)]
     pub(super) fn prefetch(&self, at: u32) {
-        if let Some(row) = self.rows.get(at as usize) {
-            (0..W).for_each(|word| prefetch_slice(row, word));
-        }
-        prefetch_slice(&self.tails, at as usize);
+        prefetch_lines(&self.all, at as usize);
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.rows.len()
+        self.all.len()
     }
 
     /// Bytes that they take.
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(self.rows.as_slice()) + size_of_val(self.tails.as_slice())
+        size_of_val(self.all.as_slice())
     }
+}
+
+/// The block that goes on where this was found.
+#[inline(always)]
+fn going_on(number: u32) -> Option<u32> {
+    (number & GOES_ON != 0 && number != NONE).then_some(number & !GOES_ON)
 }
 
 /// Both lower bounds in one word, and how far the upper ones are from them in another.

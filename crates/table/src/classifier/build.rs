@@ -165,7 +165,8 @@ impl<const W: usize> Classifier<W> {
     /// Calls `each` with the values of a window that a rule may have.
     pub(super) fn each_value(&self, window: Window, slot: u32, mut each: impl FnMut(usize)) {
         let Some(rule) = self.rules.get(slot as usize) else { return };
-        let (value, mask) = (window.of(rule.value[window.word]), window.of(rule.mask[window.word]));
+        let word = usize::from(window.word);
+        let (value, mask) = (window.of(rule.value[word]), window.of(rule.mask[word]));
         let open = !mask & ((1 << window.width) - 1);
         // All subsets of the open bits, the largest first.
         let mut subset = open;
@@ -181,15 +182,15 @@ impl<const W: usize> Classifier<W> {
     /// In how many places of a window a rule would stand.
     #[inline]
     pub(super) fn copies(&self, window: Window, slot: u32) -> u32 {
-        let fixed = self.rules.get(slot as usize).map_or(0, |rule| window.of(rule.mask[window.word]));
-        1 << (window.width - (fixed as u32).count_ones())
+        let fixed = self.rules.get(slot as usize).map_or(0, |rule| window.of(rule.mask[usize::from(window.word)]));
+        1 << (u32::from(window.width) - (fixed as u32).count_ones())
     }
 
     /// All windows of about so many bits.
-    fn windows(width: u32) -> impl Iterator<Item = Window> {
+    fn windows(width: u8) -> impl Iterator<Item = Window> {
         let widths = [width, width.div_ceil(2)].into_iter().filter(move |some| *some == width || width > 2);
         widths.flat_map(|width| {
-            (0..W).flat_map(move |word| (0..=32 - width).map(move |shift| Window { word, shift, width }))
+            (0..W as u8).flat_map(move |word| (0..=32 - width).map(move |shift| Window { word, shift, width }))
         })
     }
 
@@ -252,6 +253,6 @@ impl<const W: usize> Classifier<W> {
 const WORTH_IT: f64 = 0.7;
 
 /// Bits of a window for so many rules: as many values as would leave half a block behind each.
-fn width_for(rules: usize) -> u32 {
-    ((2 * rules / LANES).next_power_of_two().trailing_zeros()).clamp(1, MAX_WIDTH)
+fn width_for(rules: usize) -> u8 {
+    (2 * rules / LANES).next_power_of_two().trailing_zeros().clamp(1, MAX_WIDTH) as u8
 }

@@ -5,15 +5,19 @@ use weir_simd::Kernel;
 use super::block::Blocks;
 use super::{BATCH, Keys, Match, NONE};
 
-/// One place of a tree: which bits of a key choose the next place, and the block that is looked at where nothing chooses any more.
-///
-/// From the lowest bit on: the first of the next places (24), the block (24), how far the bits are from the right end of their word (5), how
-/// many there are (4), the word (5). The last place on a way leads to itself, so that all keys go the same number of steps.
+/// One place of a tree: which bits of a key choose the next place. The end of a way, a leaf, leads to itself, so that all keys go the same number of steps
+/// and nothing branches on how long each one's way is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u64);
+pub(super) struct Place {
+    /// The first of the next places.
+    link: u32,
+    /// From the lowest bit on: the width of a window (4), its word (5), and how far it is from the right end (5). Of a leaf, whose window has no bits: the
+    /// block that is looked at, behind a width and a word of 0.
+    shape: u32,
+}
 
 /// Places, and blocks, at most.
-pub(super) const MAX_PLACES: usize = 1 << 24;
+pub(super) const MAX_PLACES: usize = 1 << 23;
 
 /// Bytes of blocks that lie in the nearest cache, most probably.
 const NEAR: usize = 16 << 10;
@@ -21,44 +25,58 @@ const NEAR: usize = 16 << 10;
 /// The most bits of a window.
 pub(super) const MAX_WIDTH: u32 = 12;
 
-const INDEX: u64 = (MAX_PLACES - 1) as u64;
-
 impl Place {
-    /// A place where a block of this number is looked at, itself of the number `at`.
+    /// The leaf at `at`, where a block of this number is looked at.
     pub(super) fn leaf(at: usize, block: u32) -> Place {
-        Place(at as u64 & INDEX | (u64::from(block) & INDEX) << 24)
+        Place { link: at as u32, shape: block << 9 }
     }
 
     /// A place from which a window leads to one of the places from `first` on.
     pub(super) fn node(first: usize, window: Window) -> Place {
         let Window { word, shift, width } = window;
-        Place(first as u64 & INDEX | u64::from(shift) << 48 | u64::from(width) << 53 | (word as u64) << 57)
+        Place { link: first as u32, shape: u32::from(shift) << 9 | u32::from(word) << 4 | u32::from(width) }
     }
 
-    #[inline(always)]
+    /// The first of the next places.
     pub(super) fn first(self) -> usize {
-        (self.0 & INDEX) as usize
+        self.link as usize
     }
 
+    /// The block that is looked at, if this is a leaf.
     #[inline(always)]
     pub(super) fn block(self) -> u32 {
-        (self.0 >> 24 & INDEX) as u32
+        self.shape >> 9
+    }
+
+    /// The word of keys that the window is in.
+    #[inline(always)]
+    fn word(self) -> usize {
+        (self.shape >> 4 & 31) as usize
     }
 
     /// The bits that choose; none at a leaf.
-    #[inline(always)]
     pub(super) fn window(self) -> Window {
-        let at = self.0 >> 48;
-        Window { shift: at as u32 & 31, width: (at >> 5) as u32 & 15, word: (at >> 9) as usize & 31 }
+        let (word, width) = (self.word() as u8, (self.shape & 15) as u8);
+        Window { word, shift: if width == 0 { 0 } else { (self.shape >> 9 & 31) as u8 }, width }
+    }
+
+    pub(super) fn is_leaf(self) -> bool {
+        self.shape & 15 == 0
+    }
+
+    /// The next place of a key that has this word where the window is.
+    #[inline(always)]
+    fn next(self, word: u32) -> u32 {
+        self.link.wrapping_add(word >> (self.shape >> 9 & 31) & ((1 << (self.shape & 15)) - 1))
     }
 }
 
 /// Some bits of one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Window {
-    pub(super) word: usize,
-    pub(super) shift: u32,
-    pub(super) width: u32,
+    pub(super) word: u8,
+    pub(super) shift: u8,
+    pub(super) width: u8,
 }
 
 impl Window {
@@ -105,8 +123,9 @@ impl<const W: usize> Classifier<W> {
         let mut best = self.any;
         for tree in &self.trees {
             let mut place = self.place(tree.root);
-            for _ in 0..tree.depth {
-                place = self.next_of(place, key);
+            while !place.is_leaf() {
+                let word = key.get(place.word()).copied().unwrap_or(0);
+                place = self.place(place.next(word) as usize);
             }
             best = self.better(best, self.blocks.first(place.block(), key));
         }
@@ -123,79 +142,90 @@ impl<const W: usize> Classifier<W> {
 
     #[inline(always)]
     fn look_up(&self, kernel: Kernel, keys: &Keys<W>, count: usize, found: &mut [u32; BATCH]) {
-        let mut best = [self.any; BATCH];
-        let mut ranks = [self.rank(self.any); BATCH];
-        for tree in &self.trees {
-            let (mut blocks, mut slots) = ([0; BATCH], [NONE; BATCH]);
-            let Some(some) = blocks.get_mut(..count) else { return };
-            self.descend(*tree, keys, some);
-            // What the nearest cache has need not be asked for.
-            if self.blocks.bytes() > NEAR {
-                some.iter().for_each(|block| self.blocks.prefetch(*block));
-            }
-            self.blocks.first_each(kernel, &blocks, (keys, count), &mut slots);
-            if self.trees.len() == 1 && self.any == NONE {
-                *found = slots;
-                return;
-            }
-            for ((best, least), slot) in best.iter_mut().zip(&mut ranks).zip(slots).take(count) {
+        let [first, others @ ..] = self.trees.as_slice() else {
+            *found = [self.any; BATCH];
+            return;
+        };
+        self.look_up_in(*first, kernel, (keys, count), found);
+        if others.is_empty() && self.any == NONE {
+            return;
+        }
+        let mut ranks = [NONE; BATCH];
+        let any = self.rank(self.any);
+        for (best, least) in found.iter_mut().zip(&mut ranks).take(count) {
+            *least = self.rank(*best);
+            (*best, *least) = if any < *least { (self.any, any) } else { (*best, *least) };
+        }
+        let mut numbers = [NONE; BATCH];
+        for tree in others {
+            self.look_up_in(*tree, kernel, (keys, count), &mut numbers);
+            for ((best, least), number) in found.iter_mut().zip(&mut ranks).zip(numbers).take(count) {
                 // What is no rule comes last.
-                let rank = self.rank(slot);
-                (*best, *least) = if rank < *least { (slot, rank) } else { (*best, *least) };
+                let rank = self.rank(number);
+                (*best, *least) = if rank < *least { (number, rank) } else { (*best, *least) };
             }
         }
-        *found = best;
+    }
+
+    /// The first rules that keys match in one tree.
+    #[inline(always)]
+    fn look_up_in(&self, tree: Tree, kernel: Kernel, (keys, count): (&Keys<W>, usize), found: &mut [u32; BATCH]) {
+        let mut blocks = [0; BATCH];
+        self.descend(tree, keys, blocks.get_mut(..count).unwrap_or_default());
+        self.blocks.first_each(kernel, &blocks, (keys, count), found);
     }
 
     /// Leads keys through a tree to their blocks.
     #[inline(always)]
     fn descend(&self, tree: Tree, keys: &Keys<W>, blocks: &mut [u32]) {
-        let root = self.place(tree.root);
+        // What the nearest cache has need not be asked for.
+        let is_far = self.blocks.bytes() > NEAR;
         // All begin at the same place: its window is the same for all.
-        let (window, first) = (root.window(), root.first());
-        let Some(words) = keys.0.get(window.word) else { return };
+        let root = self.place(tree.root);
+        let Some(words) = keys.0.get(root.word()) else { return };
         match tree.depth {
             0 => blocks.fill(root.block()),
             1 => {
-                for (block, word) in blocks.iter_mut().zip(words) {
-                    *block = self.place(first + window.of(*word)).block();
+                for (at, word) in blocks.iter_mut().zip(words) {
+                    *at = self.block_at(root.next(*word), is_far);
                 }
             }
             depth => {
-                let mut places = [Place(0); BATCH];
-                for (place, word) in places.iter_mut().zip(words).take(blocks.len()) {
-                    *place = self.place(first + window.of(*word));
+                for (at, word) in blocks.iter_mut().zip(words) {
+                    *at = root.next(*word);
                 }
                 for _ in 2..depth {
-                    for (at, place) in places.iter_mut().enumerate().take(blocks.len()) {
-                        *place = self.next(*place, keys, at);
+                    for (n, at) in blocks.iter_mut().enumerate() {
+                        *at = self.step(*at, keys, n);
                     }
                 }
-                for (at, (block, place)) in blocks.iter_mut().zip(places).enumerate() {
-                    *block = self.next(place, keys, at).block();
+                for (n, at) in blocks.iter_mut().enumerate() {
+                    *at = self.block_at(self.step(*at, keys, n), is_far);
                 }
             }
         }
     }
 
-    /// Where the window of a place leads one of the keys.
+    /// The block of a leaf, whose lines are asked for if they are far.
     #[inline(always)]
-    fn next(&self, place: Place, keys: &Keys<W>, at: usize) -> Place {
-        let window = place.window();
-        let word = keys.0.get(window.word).map_or(0, |words| words[at % BATCH]);
-        self.place(place.first() + window.of(word))
+    fn block_at(&self, leaf: u32, is_far: bool) -> u32 {
+        let block = self.place(leaf as usize).block();
+        if is_far {
+            self.blocks.prefetch(block);
+        }
+        block
+    }
+
+    /// Where a key comes to from a place in one step.
+    #[inline(always)]
+    fn step(&self, at: u32, keys: &Keys<W>, n: usize) -> u32 {
+        let Some(place) = self.places.get(at as usize) else { return at };
+        keys.0.get(place.word()).map_or(at, |words| place.next(words[n % BATCH]))
     }
 
     #[inline(always)]
     pub(super) fn place(&self, at: usize) -> Place {
-        self.places.get(at).copied().unwrap_or(Place(0))
-    }
-
-    /// The same of a key by itself.
-    fn next_of(&self, place: Place, key: &[u32; W]) -> Place {
-        let window = place.window();
-        let word = key.get(window.word).copied().unwrap_or(0);
-        self.place(place.first() + window.of(word))
+        self.places.get(at).copied().unwrap_or(Place { link: 0, shape: 0 })
     }
 
     /// That of two rules that comes first.
