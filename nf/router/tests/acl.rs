@@ -76,6 +76,41 @@ fn rules_match_what_they_say() {
     }
 }
 
+/// Frames whose IPv4 header is cut short are nobody's, wherever they stand among others; those that are whole are judged each by its own rule.
+#[test]
+fn frames_that_are_cut_short_are_judged_by_no_rule() {
+    let mut dice = Dice(0xc07);
+    let rules: Vec<String> = (0..8).map(|n| format!("deny protocol udp to 192.0.2.{n}/32")).collect();
+    let lists = json!({ "edge": { "rules": rules, "default": "permit" } });
+    let mut rig = rig(&json!({ "acls": lists, "acl_in": { "lan": "edge" } }));
+    let mut expected = vec![0; rules.len() + 1];
+    let mut cut = 0;
+    for _ in 0..60 {
+        for _ in 0..dice.below(70) {
+            let to = dice.below(9) as usize;
+            let mut frame = rig.udp(0, "10.0.0.9", &format!("192.0.2.{to}")).to_vec(&[0; 18]);
+            match dice.below(6) {
+                0 => frame.truncate(14 + dice.below(20) as usize),
+                // Options: its key is made in the other way.
+                1 => frame = ip_frame(&rig, 0, "10.0.0.9", &format!("192.0.2.{to}"), 17, &[1, 1, 1, 0], &[0; 8]),
+                _ => {}
+            }
+            if frame.len() < 34 {
+                cut += 1;
+            } else {
+                expected[to] += 1;
+            }
+            rig.send(0, frame);
+        }
+        rig.settle();
+        drop(rig.sent(1));
+    }
+    assert!(cut > 100 && expected.iter().all(|count| *count > 50), "{cut} {expected:?}");
+    assert_eq!(counts(&rig), expected);
+    assert_eq!(denied(&mut rig, "in"), expected[..8].iter().sum::<u64>());
+    rig.finish();
+}
+
 #[test]
 fn what_leaves_is_judged_by_the_interface_that_it_leaves_by() {
     let lists = json!({ "no-dns": { "rules": ["deny protocol udp to-port 53"], "default": "permit" } });

@@ -11,7 +11,7 @@ use weir_table::classifier::{BATCH, Keys, NONE};
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, checksum, ethernet};
 
 use super::Side;
-use super::key::{FOUR, Key, SIX, plain};
+use super::key::{FOUR, Fronts, Key, SIX};
 use super::rule::Action;
 use super::tables::{Deed, List, Log, Logged};
 use crate::fast::by_interface::ByInterface;
@@ -34,6 +34,7 @@ pub(super) struct Judge {
     side: Side,
     /// When the next packet may be kept in mind.
     next: u64,
+    fronts: Fronts,
     four: Keys<FOUR>,
     six: Keys<SIX>,
     /// The VRFs of packets that were redirected last, by slot.
@@ -58,12 +59,19 @@ impl Chosen {
         self.bytes[self.count % BATCH] = bytes as u32;
         self.count += 1;
     }
+
+    /// Takes one out, whose place the last one gets.
+    fn remove(&mut self, n: usize) {
+        self.count -= 1;
+        self.slots[n % BATCH] = self.slots[self.count % BATCH];
+        self.bytes[n % BATCH] = self.bytes[self.count % BATCH];
+    }
 }
 
 impl Judge {
     pub(super) fn new(kernel: Kernel, side: Side, counters: Arc<WorkerCounters>, log: Arc<Log>) -> Judge {
-        let (four, six) = (Keys::default(), Keys::default());
-        Judge { kernel, counters, log, side, next: 0, four, six, chosen: [0; BATCH] }
+        let (fronts, four, six) = (Fronts::default(), Keys::default(), Keys::default());
+        Judge { fronts, kernel, counters, log, side, next: 0, four, six, chosen: [0; BATCH] }
     }
 
     /// Judges the packets in a mask by a list. What is not IP goes on.
@@ -106,35 +114,56 @@ impl Judge {
     /// Makes the keys of the packets in a mask, whose network headers begin at `l3`; answers whose they are, by family.
     #[inline(always)]
     fn take_keys(&mut self, batch: &Batch, mask: u64, l3: impl Fn(Slot) -> usize) -> (Chosen, Chosen) {
-        let (mut four, mut six) = (Chosen::none(), Chosen::none());
+        let (mut four, mut six, mut others) = (Chosen::none(), Chosen::none(), 0);
         batch.each_ref_in(
             mask,
             #[inline(always)]
-            |slot, packet| match plain(packet, l3(slot)) {
-                Some(key) => {
-                    self.four.set(four.count, key);
+            |slot, packet| {
+                let l3 = l3(slot);
+                if u16::from_be_bytes(*packet.window(l3.wrapping_sub(2))) == ethernet::IPV4 {
+                    self.fronts.set(four.count, packet, l3);
                     four.add(slot.index(), packet.len());
+                } else {
+                    others |= slot.bit();
                 }
-                None => self.take_any(packet, (slot.index(), l3(slot)), (&mut four, &mut six)),
             },
         );
+        let unusual = self.fronts.keys(four.count, &mut self.four);
+        if unusual | others != 0 {
+            self.take_others(batch, (unusual, others), l3, (&mut four, &mut six));
+        }
         (four, six)
     }
 
-    /// Makes the key of a packet that is not as most are.
+    /// Makes the keys of packets that are not as most are: of some of those of IPv4, and of all others.
     #[inline(never)]
-    fn take_any(&mut self, packet: &Packet, (at, l3): (usize, usize), (four, six): (&mut Chosen, &mut Chosen)) {
-        match Key::of(packet, l3) {
-            Key::Four(key) => {
-                self.four.set(four.count, key);
-                four.add(at, packet.len());
+    fn take_others(
+        &mut self,
+        batch: &Batch,
+        (unusual, others): (u64, u64),
+        l3: impl Fn(Slot) -> usize,
+        (four, six): (&mut Chosen, &mut Chosen),
+    ) {
+        // The last ones first, as the last packet of all takes the place of one that is cut short.
+        let mut left = unusual;
+        while left != 0 {
+            let n = BATCH - 1 - left.leading_zeros() as usize;
+            left &= !(1 << n);
+            let slot = Slot::new(four.slots[n].into());
+            match batch.get(slot).map(|packet| Key::of(packet, l3(slot))) {
+                Some(Key::Four(key)) => self.four.set(n, key),
+                _ => {
+                    four.remove(n);
+                    self.four.set(n, self.four.get(four.count));
+                }
             }
-            Key::Six(key) => {
-                self.six.set(six.count, key);
-                six.add(at, packet.len());
-            }
-            Key::Other => {}
         }
+        batch.each_ref_in(others, |slot, packet| {
+            if let Key::Six(key) = Key::of(packet, l3(slot)) {
+                self.six.set(six.count, key);
+                six.add(slot.index(), packet.len());
+            }
+        });
     }
 
     #[inline(always)]
@@ -149,12 +178,12 @@ impl Judge {
         let counters = Arc::clone(&self.counters);
         let (tally, default) = (counters.view(counters.places()), list.default_brief());
         let (rules, briefs) = (rules.rules(), list.briefs());
-        for (n, found) in found.iter().enumerate().take(some.count.min(BATCH)) {
+        for ((found, bytes), slot) in found.iter().zip(&some.bytes).zip(&some.slots).take(some.count) {
             let rule = rules.get(*found as usize).copied().unwrap_or(NONE);
             let brief = briefs.get(rule as usize).copied().unwrap_or(default);
-            tally.count(brief.place(), 1, some.bytes[n].into());
+            tally.count(brief.place(), 1, u64::from(*bytes));
             if !brief.is_plain() {
-                let bit = 1 << (some.slots[n] % 64);
+                let bit = 1 << (slot % 64);
                 self.carry_out_more((list, list.deed(rule)), bit, (&mut *batch, packets, now), verdicts);
             }
         }

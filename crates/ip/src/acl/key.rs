@@ -4,6 +4,7 @@
 //! one of these matches it. The same holds where a packet ends before them.
 
 use weir_packet::Packet;
+use weir_table::classifier::{BATCH, Keys};
 use weir_wire::tcp::Tcp;
 use weir_wire::{Ipv4, Ipv6, View, ethernet, ipv4, ipv6};
 
@@ -50,51 +51,111 @@ impl Key {
     }
 }
 
+/// Protocols that have ports in their first four bytes.
+const PORTED: [u8; 5] = [ipv4::TCP, ipv4::UDP, ipv4::UDP_LITE, ipv4::SCTP, ipv4::DCCP];
+
 /// Whether a protocol has ports in its first four bytes.
-pub(crate) const fn has_ports(protocol: u8) -> bool {
-    matches!(protocol, ipv4::TCP | ipv4::UDP | ipv4::UDP_LITE | ipv4::SCTP | ipv4::DCCP)
+pub(crate) fn has_ports(protocol: u8) -> bool {
+    PORTED.contains(&protocol)
 }
 
-/// Bytes of a packet that [`plain`] looks at: its EtherType, a header without options, and all of TCP up to its flags.
-const PLAIN: usize = 2 + Ipv4::LEN + 14;
+/// What keys are made of, of packets of IPv4 as most are: words as they lie in packets.
+pub(crate) struct Fronts {
+    /// Version and header length, type of service, total length.
+    first: [u32; BATCH],
+    /// Flags and fragment offset, TTL, protocol.
+    second: [u32; BATCH],
+    source: [u32; BATCH],
+    destination: [u32; BATCH],
+    /// The first bytes behind the header.
+    ports: [u32; BATCH],
+    /// Where TCP has its flags.
+    flags: [u32; BATCH],
+    /// Bytes of the packet from the network header on.
+    length: [i32; BATCH],
+}
 
-/// Set where more has to be looked at than [`plain`] does.
-const LOOK_CLOSER: u32 = 1 << 31;
+impl Default for Fronts {
+    fn default() -> Fronts {
+        let none = [0; BATCH];
+        let (first, second, source, destination) = (none, none, none, none);
+        Fronts { first, second, source, destination, ports: none, flags: none, length: [0; BATCH] }
+    }
+}
 
-/// What is behind a header, by protocol: the facts that tell of it, all flags among them where there are any.
-static BEHIND: [u32; 256] = {
-    let mut facts = [0; 256];
-    let mut protocol = 0;
-    while protocol < facts.len() {
-        if has_ports(protocol as u8) {
-            facts[protocol] = HAS_PORTS;
+/// Bytes of a packet that are looked at: a header without options, and all of TCP up to its flags.
+const FRONT: usize = Ipv4::LEN + 14;
+
+/// Packets whose keys are made together.
+const GROUP: usize = 8;
+
+/// Set in flags, fragment offset, TTL and protocol of fragments: there are more, or the offset is not 0 (RFC 791 section 3.1).
+const ANY_FRAGMENT: u32 = 0x3fff_0000;
+
+impl Fronts {
+    /// Takes what is needed of one packet, whose network header begins at `l3` and is of IPv4.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, at: usize, packet: &Packet, l3: usize) {
+        let at = at % BATCH;
+        let bytes = packet.window::<FRONT>(l3);
+        self.first[at] = word_at::<0>(bytes);
+        self.second[at] = word_at::<6>(bytes);
+        self.source[at] = word_at::<12>(bytes);
+        self.destination[at] = word_at::<16>(bytes);
+        self.ports[at] = word_at::<20>(bytes);
+        self.flags[at] = bytes[FRONT - 1].into();
+        self.length[at] = packet.len() as i32 - l3 as i32;
+    }
+
+    /// Makes the first `count` keys. Answers, as a mask, of which packets [`Key::of`] alone knows the key: those in fragments, of ICMP, with
+    /// options, or too short for all that rules look at.
+    #[inline(always)]
+    pub(crate) fn keys(&self, count: usize, keys: &mut Keys<FOUR>) -> u64 {
+        let mut others = 0;
+        for from in (0..BATCH).step_by(GROUP).take(count.div_ceil(GROUP)) {
+            let mut unusual = 0;
+            for at in from..from + GROUP {
+                let (key, is_unusual) = self.key(at % BATCH);
+                keys.set(at, key);
+                unusual |= is_unusual;
+            }
+            if unusual != 0 {
+                others |= (from..count.min(from + GROUP))
+                    .filter(|at| self.key(at % BATCH).1 != 0)
+                    .fold(0, |mask, at| mask | 1 << at);
+            }
         }
-        protocol += 1;
+        others
     }
-    facts[ipv4::TCP as usize] |= HAS_FLAGS | 0xff << FLAGS_AT;
-    facts[ipv4::ICMP as usize] = LOOK_CLOSER;
-    facts[ipv6::ICMPV6 as usize] = LOOK_CLOSER;
-    facts
-};
 
-/// The key of a packet as most are: IPv4 without options and not in fragments, other than ICMP, and long enough for all that rules look at. Of others
-/// `None`: [`Key::of`] knows theirs. Protocols that take turns cost nothing, as nothing branches on them.
-#[inline(always)]
-pub(crate) fn plain(packet: &Packet, l3: usize) -> Option<[u32; FOUR]> {
-    let bytes = packet.window::<PLAIN>(l3.wrapping_sub(2));
-    let ([high, low], bytes) = bytes.split_first_chunk()?;
-    let ip = Ipv4::view(bytes)?;
-    let total = ip.total_len();
-    let known = BEHIND[usize::from(ip.protocol)];
-    let is_usual = u32::from_be_bytes([0, *high, *low, ip.version_ihl]) == u32::from(ethernet::IPV4) << 8 | 0x45;
-    if !is_usual || ip.is_fragment() || total < PLAIN - 2 || l3 + total > packet.len() || known & LOOK_CLOSER != 0 {
-        return None;
+    /// The key of one packet, and anything but 0 if it is not as most are. Nothing branches, so that a group are looked at together, and protocols that
+    /// take turns cost nothing.
+    #[inline(always)]
+    fn key(&self, at: usize) -> ([u32; FOUR], u32) {
+        let (first, second) = (u32::from_be(self.first[at]), u32::from_be(self.second[at]));
+        let (total, protocol) = (first & 0xffff, second & 0xff);
+        let is = |number: u8| all_if(protocol == u32::from(number));
+        let has_ports = PORTED.iter().fold(0, |any, number| any | is(*number));
+        let behind = has_ports & HAS_PORTS | is(ipv4::TCP) & (HAS_FLAGS | self.flags[at] << FLAGS_AT);
+        let facts = protocol | (first >> 18 & 0x3f) << DSCP_AT | behind;
+        let is_short = all_if(total < FRONT as u32) | all_if(total as i32 > self.length[at]);
+        let is_other = is(ipv4::ICMP) | is(ipv6::ICMPV6) | (first >> 24 ^ 0x45) | second & ANY_FRAGMENT;
+        let [source, destination, ports] = [self.source[at], self.destination[at], self.ports[at]].map(u32::from_be);
+        ([source, destination, facts, has_ports & ports], is_short | is_other)
     }
-    let [a, b, c, d, .., flags] = *bytes.last_chunk::<14>()?;
-    let behind = known & (HAS_PORTS | HAS_FLAGS | u32::from(flags) << FLAGS_AT);
-    let ports = if known == 0 { 0 } else { u32::from_be_bytes([a, b, c, d]) };
-    let facts = u32::from(ip.protocol) | u32::from(ip.tos >> 2) << DSCP_AT | behind;
-    Some([ip.source.get(), ip.destination.get(), facts, ports])
+}
+
+/// Four bytes as they lie there.
+#[inline(always)]
+fn word_at<const AT: usize>(bytes: &[u8; FRONT]) -> u32 {
+    const { assert!(AT + 4 <= FRONT) };
+    u32::from_ne_bytes([bytes[AT], bytes[AT + 1], bytes[AT + 2], bytes[AT + 3]])
+}
+
+/// All bits, or none.
+#[inline(always)]
+fn all_if(yes: bool) -> u32 {
+    if yes { u32::MAX } else { 0 }
 }
 
 fn four(packet: &Packet, l3: usize, length: usize) -> Key {
@@ -169,26 +230,31 @@ mod tests {
     proptest! {
         /// Where packets are as most are, it is the same key; and nearly all are.
         #[test]
-        fn plain_packets_have_the_key_that_all_have((header, length, fragment, protocol, mut bytes) in packets()) {
-            bytes[0] = header;
-            bytes[2..4].copy_from_slice(&length.to_be_bytes());
-            bytes[6..8].copy_from_slice(&fragment.to_be_bytes());
-            bytes[9] = protocol;
-            let mut packet = HeapPool::new(1, 2048).alloc().unwrap();
-            packet.window_mut::<128>(0).copy_from_slice(&[0x20; 128]);
-            assert!(packet.set_len(14 + bytes.len()));
-            packet.bytes_mut()[14..].copy_from_slice(&bytes);
-            let usual = header == 0x45 && fragment & 0x3fff == 0 && !matches!(protocol, 1 | 58);
-            packet.bytes_mut()[12..14].copy_from_slice(&[8, 0]);
-            let is_short = usize::from(length) < 34 || usize::from(length) > bytes.len();
-            match (plain(&packet, 14), Key::of(&packet, 14)) {
-                (Some(plain), Key::Four(four)) => prop_assert_eq!(plain, four),
-                (None, Key::Four(_)) => prop_assert!(!usual || is_short),
-                _ => prop_assert!(false),
+        fn packets_together_have_the_keys_that_each_has(packets in prop::collection::vec(packets(), 1..=BATCH)) {
+            let (mut pool, mut fronts, mut keys) = (HeapPool::new(BATCH, 2048), Fronts::default(), Keys::default());
+            let mut expected = Vec::new();
+            for (n, (header, length, fragment, protocol, mut bytes)) in packets.into_iter().enumerate() {
+                bytes[0] = header;
+                bytes[2..4].copy_from_slice(&length.to_be_bytes());
+                bytes[6..8].copy_from_slice(&fragment.to_be_bytes());
+                bytes[9] = protocol;
+                let mut packet = pool.alloc().unwrap();
+                packet.window_mut::<128>(0).copy_from_slice(&[0x20; 128]);
+                assert!(packet.set_len(14 + bytes.len()));
+                packet.bytes_mut()[14..].copy_from_slice(&bytes);
+                packet.bytes_mut()[12..14].copy_from_slice(&[8, 0]);
+                fronts.set(n, &packet, 14);
+                let Key::Four(key) = Key::of(&packet, 14) else { panic!("of IPv4") };
+                let usual = header == 0x45 && fragment & 0x3fff == 0 && !matches!(protocol, 1 | 58);
+                let is_short = usize::from(length) < 34 || usize::from(length) > bytes.len();
+                expected.push((usual && !is_short).then_some(key));
             }
-            // And of nothing else.
-            packet.bytes_mut()[13] = 6;
-            prop_assert_eq!(plain(&packet, 14), None);
+            let others = fronts.keys(expected.len(), &mut keys);
+            for (n, key) in expected.iter().enumerate() {
+                prop_assert_eq!(others >> n & 1 == 1, key.is_none());
+                prop_assert!(key.is_none_or(|key| key == keys.get(n)));
+            }
+            prop_assert_eq!(others.checked_shr(expected.len() as u32).unwrap_or(0), 0);
         }
     }
 }
