@@ -24,6 +24,12 @@ pub const MOST: Rate = Rate::new(MAX_RATE);
 pub const SMALLEST: Size = Size::new(64);
 /// The largest one.
 pub const LARGEST: Size = Size::new(1 << 30);
+/// The shortest time over which the rate of a class may hold.
+pub const SHORTEST: Nanos = Nanos::new(1_000);
+/// The longest one.
+pub const LONGEST: Nanos = Nanos::new(10_000_000_000);
+/// The one that counts where none is given.
+const USUAL_PERIOD: Nanos = Nanos::new(10_000_000);
 
 choice! {
     /// How packets of several flows wait in one queue.
@@ -41,7 +47,7 @@ config! {
         /// What the class may send at most; what the user may when absent.
         pub tc_rate: Option<Rate> = optional, live, range(LEAST..=MOST);
         /// The time over which `tc_rate` holds: what the class may send in it, it may send at once.
-        pub tc_period: Nanos = default(Nanos::new(10_000_000)), live, range(Nanos::new(1_000)..=Nanos::new(10_000_000_000));
+        pub tc_period: Nanos = default(USUAL_PERIOD), live, range(SHORTEST..=LONGEST);
         /// Packets that wait in each queue of the class at most.
         pub queue_size: u16 = default(64), live, range(1..=32_768);
         /// Random early detection in its queues.
@@ -78,10 +84,10 @@ config! {
 config! {
     /// A traffic class of a subport.
     pub struct SubportClassConfig {
-        /// What the users of the subport may send of the class together at most; what they may send of all when absent.
+        /// What the users of the subport, and of those below it, may send of the class together at most; what they may send of all when absent.
         pub tc_rate: Option<Rate> = optional, live, range(LEAST..=MOST);
         /// The time over which `tc_rate` holds: what they may send of the class in it, they may send at once.
-        pub tc_period: Nanos = default(Nanos::new(10_000_000)), live, range(Nanos::new(1_000)..=Nanos::new(10_000_000_000));
+        pub tc_period: Nanos = default(USUAL_PERIOD), live, range(SHORTEST..=LONGEST);
     }
 }
 
@@ -99,8 +105,7 @@ config! {
         /// The subport above it: what is sent below this one counts against what that may send, too. The port alone is above it when absent. There are up to
         /// three levels of subports.
         pub parent: Option<String> = optional, rebuild;
-        /// Its traffic classes, the highest first; those that are missing are like `{}`. They count for users of the subport itself: others below it, there
-        /// can be none.
+        /// Its traffic classes, the highest first; those that are missing are like `{}`. What is sent below it counts, too.
         pub classes: Vec<SubportClassConfig> = empty, live, length(0..=MAX_CLASSES);
     }
 }
@@ -233,10 +238,7 @@ impl SchedulerConfig {
     pub(crate) fn limits(&self) -> Limits {
         let port = Limit { rate: self.rate.bits_per_second(), size: self.burst.bytes() };
         let number = |name: &str| self.subports.keys().position(|other| other == name);
-        let limits = |subport: &SubportConfig| SubportLimits {
-            classes: subport.class_limits(self.classes.into()),
-            ..subport.limits(number)
-        };
+        let limits = |subport: &SubportConfig| subport.limits(self.classes.into(), number);
         let mut subports: Vec<SubportLimits> = self.subports.values().map(limits).collect();
         subports.resize(self.subports_at_most(), SubportLimits::default());
         Limits { port, subports }
@@ -276,16 +278,19 @@ impl SubportConfig {
         limits
     }
 
-    /// With the number of each subport; but for what its classes may send.
-    pub(crate) fn limits(&self, number: impl Fn(&str) -> Option<usize>) -> SubportLimits {
+    /// With so many classes that are used, and the number of each subport.
+    pub(crate) fn limits(&self, classes: usize, number: impl Fn(&str) -> Option<usize>) -> SubportLimits {
         let limit = |rate: Rate| Limit { rate: rate.bits_per_second(), size: self.tb_size.bytes() };
         let (guaranteed, most) = (self.tb_rate.map(limit), self.ceil.or(self.tb_rate).map(limit));
         let parent = self.parent.as_deref().and_then(number).and_then(|number| u16::try_from(number).ok());
-        SubportLimits { guaranteed, most, weight: self.weight, parent, classes: [None; MAX_CLASSES] }
+        SubportLimits { guaranteed, most, weight: self.weight, parent, classes: self.class_limits(classes) }
     }
 }
 
 impl SubportClassConfig {
+    /// One of which nothing is said.
+    pub const OPEN: SubportClassConfig = SubportClassConfig { tc_rate: None, tc_period: USUAL_PERIOD };
+
     fn limit(&self) -> Option<Limit> {
         let rate = self.tc_rate?.bits_per_second();
         let size = u128::from(rate) * u128::from(self.tc_period.nanos()) / 8_000_000_000;

@@ -255,13 +255,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         gate.sent(bytes);
         if profile.capped >> class & 1 != 0 {
             pay_cap(rest, profile, class, length, moment);
-            self.crowds.pay(
-                self.profiles.class(gate.standing().subport(), class),
-                gate.standing().subport(),
-                class,
-                length,
-                moment,
-            );
+            for at in self.lines.path(gate.standing().subport().into()) {
+                self.crowds.pay(self.profiles.class(at as u16, class), at as u16, class, length, moment);
+            }
             state.used(class);
         }
         state.pay(queue, length);

@@ -157,7 +157,7 @@ impl SubportProfile {
         SubportProfile { guarantee: Some(guarantee), ..self }
     }
 
-    /// Whose users may send so much together of a class, by its number. What is in subports below it does not count.
+    /// Whose users may send so much together of a class, by its number, with what is in subports below it.
     pub fn class(mut self, class: usize, bucket: Bucket) -> SubportProfile {
         self.classes.iter_mut().skip(class).take(1).for_each(|place| *place = bucket);
         self

@@ -371,7 +371,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     }
 
     /// Replaces the profiles. The number of subports stays; users are to be [assigned](Scheduler::assign) again where their profiles are
-    /// not the same, so that each goes by its new one at once and not when it is looked at next.
+    /// not the same, or their subport is below another one, so that each goes by that at once and not when it is looked at next, or
+    /// comes back from where it stands aside.
     pub fn set_profiles(&mut self, profiles: Arc<Profiles>, now: u64) {
         // Who stands aside for a class does so until it comes back, whoever has a rate for it then.
         let all = self.profiles.limited | profiles.limited;

@@ -304,6 +304,11 @@ impl Shaping {
         self.assigned.get(user as usize).map_or(NOBODY, |word| word.load(Ordering::Relaxed))
     }
 
+    /// Classes that are used.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
     /// Users at most.
     pub fn users(&self) -> u32 {
         self.users
@@ -433,7 +438,7 @@ impl Book {
     fn merge(&mut self, profiles: &Profiles) {
         self.limits = self.configured.clone();
         for (limits, given) in self.limits.subports.iter_mut().zip(&self.given) {
-            *limits = limits.given(*given);
+            *limits = given.unwrap_or(*limits);
         }
         let (port, subports) = Shares::new(Owners::ONE, self.limits.subports.len()).of(0, &self.limits);
         self.profiles = Arc::new(profiles.with_rates(port, subports));

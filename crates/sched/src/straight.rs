@@ -120,9 +120,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let User { gate, state, rest, share, .. } = self.users.at_mut(offer.user);
         if capped {
             pay_cap(rest, self.profiles.user(profile), class as u8, offer.length, fine(now));
-            let number = gate.standing().subport();
-            let bucket = self.profiles.class(number, class as u8);
-            self.crowds.pay(bucket, number, class as u8, offer.length, fine(now));
+            for at in self.lines.path(gate.standing().subport().into()) {
+                let bucket = self.profiles.class(at as u16, class as u8);
+                self.crowds.pay(bucket, at as u16, class as u8, offer.length, fine(now));
+            }
             state.used(class as u8);
         }
         pay_ceil(share, self.profiles.user(profile), offer.length, fine(now));

@@ -6,7 +6,7 @@ mod model;
 
 use std::sync::Arc;
 
-use classes::{classed, classed_begin, classed_step};
+use classes::{classed, classed_begin, classed_step, classed_tree, classed_tree_step};
 use model::{CLASSES, Model, ModelClass, ModelProfile, ModelSubport, QUEUES, ecn, lane, mark};
 use proptest::prelude::*;
 use weir_config::Nanos;
@@ -382,6 +382,13 @@ proptest! {
         begin in classed_begin(), steps in prop::collection::vec(classed_step(), 1..500),
     ) {
         agree::<false>(begin.clone(), steps.clone())?;
+        agree::<true>(begin, steps)?;
+    }
+
+    #[test]
+    fn random_operations_agree_where_classes_of_levels_have_rates(
+        begin in classed_tree(), steps in prop::collection::vec(classed_tree_step(), 1..500),
+    ) {
         agree::<true>(begin, steps)?;
     }
 

@@ -74,6 +74,7 @@ impl Model {
             full_at: 0,
             class_full_at: [0; CLASSES],
             came_back: [false; CLASSES],
+            stood: [None; CLASSES],
             ceil_full_at: 0,
             deficit: 0,
             turn: 0,
@@ -384,11 +385,6 @@ impl Model {
             }
         }
         self.send(at, class, queue, Some(lender), now, out)
-    }
-
-    /// A subport and those above it, below one that lends or else the port.
-    fn below(&self, at: usize, lender: Option<usize>) -> Vec<usize> {
-        self.path(at).into_iter().take_while(|at| Some(*at) != lender).collect()
     }
 
     /// Sends the first packet of a queue, as far as subport and port may: of what its user is guaranteed, or of what is left, lent by a

@@ -116,6 +116,8 @@ pub(super) struct User {
     pub(super) class_full_at: [Fine; CLASSES],
     /// It has come back with a class, and has not had its turn.
     pub(super) came_back: [bool; CLASSES],
+    /// For which subport it stood aside last with a class.
+    pub(super) stood: [Option<usize>; CLASSES],
     pub(super) ceil_full_at: Fine,
     pub(super) deficit: u32,
     pub(super) turn: usize,
