@@ -1,16 +1,14 @@
 //! What a user writes about shaping, and what must hold of it together. Functions embed [`SchedulerConfig`].
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use weir_config::{Nanos, Rate, Size, choice, config};
 
-use crate::class::MAX_CLASSES;
-use crate::codel::{Codel, CodelConfig};
-use crate::l4s::{L4s, L4sConfig};
+use crate::class::{MAX_CLASSES, MAX_QUEUES};
+use crate::codel::CodelConfig;
+use crate::l4s::L4sConfig;
 use crate::levels;
-use crate::manage::Manage;
-use crate::profile::{ClassProfile, Profile, QUANTUM};
+use crate::profile::{ClassProfile, Profile};
 use crate::rate::{Bucket, MAX_RATE, MIN_RATE};
 use crate::red::{Red, RedConfig};
 use crate::scheduler::MAX_SUBPORTS;
@@ -58,6 +56,8 @@ config! {
         pub flows: FlowOrder = default(FlowOrder::Fifo), live;
         /// Two lines in each queue of the class, one of which hardly waits (L4S).
         pub l4s: Option<L4sConfig> = optional, live;
+        /// Weights of its queues, from 1 to 255: so many queues it has, one when absent. Not of the lowest class, whose weights are the profile's.
+        pub weights: Vec<u8> = empty, live, length(0..=MAX_QUEUES);
     }
 }
 
@@ -76,8 +76,8 @@ config! {
         pub weight: u8 = default(1), live, range(1..=100);
         /// The traffic classes, the highest first; those that are missing are like `{}`.
         pub classes: Vec<ClassConfig> = empty, live, length(0..=MAX_CLASSES);
-        /// Weights of the queues in the lowest class; 1 for those that are missing.
-        pub weights: Vec<u8> = empty, live, length(0..=8);
+        /// Weights of the queues in the lowest class, which has eight; 1 for those that are missing.
+        pub weights: Vec<u8> = empty, live, length(0..=MAX_QUEUES);
     }
 }
 
@@ -135,7 +135,7 @@ config! {
         /// Bytes that each frame counts more than it has: 24 for preamble, FCS and gap of Ethernet.
         pub overhead: u16 = default(24), rebuild, range(0..=64);
         /// Traffic classes; a higher one always goes first, within its cap. The lowest, with the highest number, has eight queues, the
-        /// others have one.
+        /// others have one, or as many as their profile gives weights to.
         pub classes: u8 = default(4), rebuild, range(1..=MAX_CLASSES as u8);
         /// Users at most, numbered from 0.
         pub users: u32 = default(4096), rebuild, range(1..=1_048_576);
@@ -212,6 +212,16 @@ impl SchedulerConfig {
             faults
                 .push((format!("{key}.subport"), format!("no subport is called {subport:?}; declare it in subports")));
         }
+    }
+
+    /// How many queues a class has at most, of any user.
+    pub fn queues(&self, class: u8) -> u8 {
+        if class + 1 >= self.classes {
+            return MAX_QUEUES as u8;
+        }
+        let of =
+            |profile: &ProfileConfig| profile.classes.get(usize::from(class)).map_or(0, |class| class.weights.len());
+        self.profiles.values().map(of).max().unwrap_or(0).max(1) as u8
     }
 
     /// How many subports there may be while it runs; where there is none, users are in one that has no name.
@@ -323,6 +333,8 @@ impl ProfileConfig {
                 let problem = "red looks at a queue as a whole, in which flows take turns here: leave it out, or choose flows = \"fifo\"";
                 faults.push((format!("{key}.red"), problem.to_owned()));
             }
+            let is_lowest = n + 1 == usize::from(classes);
+            faults.extend(class.weights_fault(is_lowest).map(|problem| (format!("{key}.weights"), problem)));
             let most = self.ceil.unwrap_or(self.tb_rate);
             faults.extend(class.l4s_fault(most).map(|(at, problem)| (format!("{key}.{at}"), problem)));
             if let Some(Err((at, problem))) = class.red.as_ref().map(Red::new) {
@@ -349,43 +361,6 @@ impl ProfileConfig {
     }
 }
 
-impl ClassConfig {
-    /// Where there are two lines, what couples them decides alone; and where a single packet takes longer than they are to wait, at the rate `most` of their
-    /// user, nearly all would be dropped.
-    fn l4s_fault(&self, most: Rate) -> Option<Fault> {
-        let target = self.l4s.as_ref()?.target;
-        let least = Nanos::new((u64::from(QUANTUM) * 8_000_000_000).div_ceil(most.bits_per_second().max(1)));
-        if least.nanos() > target.nanos() {
-            let problem = format!(
-                "a packet of {QUANTUM} bytes takes {least} at {most}, so that nearly all would be dropped: give {least} or more, or a higher rate"
-            );
-            return Some(("l4s.target".to_owned(), problem));
-        }
-        let other = match self {
-            ClassConfig { red: Some(_), .. } => "red",
-            ClassConfig { codel: Some(_), .. } => "codel",
-            ClassConfig { flows: FlowOrder::Fair, .. } => "flows = \"fair\"",
-            _ => return None,
-        };
-        Some(("l4s".to_owned(), format!("a class has l4s or {other}, not both: leave one out, or use another class")))
-    }
-
-    fn profile(&self) -> ClassProfile {
-        let period = self.tc_period.nanos();
-        let cap = self.tc_rate.map_or(Bucket::UNLIMITED, |rate| Bucket::of_period(rate.bits_per_second(), period));
-        let red = self.red.as_ref().and_then(|red| Red::new(red).ok());
-        let fair = self.flows == FlowOrder::Fair;
-        let codel = self.codel.as_ref().map(Codel::new).or_else(|| fair.then(Codel::usual));
-        let manage = match (red, codel) {
-            (Some(red), _) => Some(Arc::new(red) as Arc<dyn Manage>),
-            (None, Some(codel)) => Some(Arc::new(codel) as Arc<dyn Manage>),
-            (None, None) => None,
-        };
-        let dual = self.l4s.as_ref().map(L4s::new);
-        ClassProfile { cap, queue_size: self.queue_size, manage, fair, dual }
-    }
-}
-
 /// A scheduler of eight users and sixteen buffers, with one profile.
 #[cfg(test)]
 pub(crate) fn small(name: &str, profile: ProfileConfig) -> SchedulerConfig {
@@ -403,6 +378,8 @@ pub(crate) fn small(name: &str, profile: ProfileConfig) -> SchedulerConfig {
         assign: Vec::new(),
     }
 }
+
+mod classes;
 
 #[cfg(test)]
 mod tests {
@@ -425,6 +402,7 @@ mod tests {
             codel: None,
             flows: FlowOrder::Fifo,
             l4s: None,
+            weights: vec![],
         };
         let profile = ProfileConfig {
             tb_rate: Rate::new(1_000_000),

@@ -14,6 +14,7 @@ use crate::rate::{Fine, fine, nanos};
 use crate::scheduler::{Leaving, Scheduler};
 use crate::sharing::Turn;
 use crate::slab::Head;
+use crate::splits::{is_apart_from_flows, is_split};
 use crate::state::{Rest, UserState};
 use crate::users::User;
 use crate::watch::Fate;
@@ -241,9 +242,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let item = self.slab.pop_front(first)?;
         if fair != NONE {
             let gone = Gone { fair, length, class: usize::from(class), profile, now };
-            *first = match is_dual(fair) {
-                true => self.duals.sent(&mut self.slab, (fair, *first), length, profile.coupling(class.into())),
+            *first = match is_apart_from_flows(fair) {
                 false => self.flows.sent(&mut self.slab, *first, &gone),
+                true if is_split(fair) => self.splits.left(&mut self.slab, *first, &gone, user, true),
+                true => self.duals.sent(&mut self.slab, (fair, *first), length, profile.coupling(class.into())),
             };
         }
         let emptied = *first == NONE;
@@ -349,8 +351,11 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let class = UserState::<C, Q>::class_of(queue);
         let (manage, node) = (profile.manage(class), user_state.first(queue));
         let head = self.slab.head(node);
-        if is_dual(head.fair) {
-            return self.goes(user, class, queue, &head, now);
+        if is_apart_from_flows(head.fair) {
+            return match is_split(head.fair) {
+                true => self.goes_of_split(user, class, &head, now),
+                false => self.goes(user, class, queue, &head, now),
+            };
         }
         let Some(manage) = manage else { return true };
         let Head { since, length, count, fair } = head;
@@ -363,8 +368,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
                 false => Some(self.flows.note(flow)),
                 true => Some(self.flows.state_mut(flow)),
             }
-        } else if profile.fair >> class & 1 != 0 {
-            // It becomes fair when its user is looked at.
+        } else if (profile.fair | profile.split) >> class & 1 != 0 {
+            // It becomes so when its user is looked at.
             return true;
         } else {
             self.states.at_mut(user).get_mut(queue)

@@ -24,6 +24,9 @@ pub struct ClassProfile {
     pub fair: bool,
     /// What couples the two lines of each of its queues, if they have [two](crate::dual). Then it has no management, and flows do not take turns.
     pub dual: Option<L4s>,
+    /// Weights of its queues, where it has several: none for one, and in the lowest class, whose weights are the [profile's](Profile::new). They do not
+    /// count where flows take turns, or queues have two lines.
+    pub weights: Box<[u8]>,
 }
 
 impl ClassProfile {
@@ -34,7 +37,14 @@ impl ClassProfile {
 
 impl Default for ClassProfile {
     fn default() -> ClassProfile {
-        ClassProfile { cap: Bucket::UNLIMITED, queue_size: 64, manage: None, fair: false, dual: None }
+        ClassProfile {
+            cap: Bucket::UNLIMITED,
+            queue_size: 64,
+            manage: None,
+            fair: false,
+            dual: None,
+            weights: Box::default(),
+        }
     }
 }
 
@@ -62,6 +72,10 @@ pub struct Profile {
     pub(crate) fair: u8,
     /// Bit c: the queues of class c are dual.
     pub(crate) dual: u8,
+    /// Bit c: class c, above the lowest, has several queues.
+    pub(crate) split: u8,
+    /// Bit c: packets of class c do not wait one behind the other, as one of these three says.
+    pub(crate) apart: u8,
     /// What it may have beyond its rate, if anything.
     pub(crate) sharing: Option<Sharing>,
     /// Whether there is more to it than a rate: any class has a cap, here or in a subport, a management, fair or dual queues, or it shares.
@@ -82,6 +96,7 @@ impl Profile {
         let weight = |n: usize| weights.get(n).copied().unwrap_or(1).max(1);
         let (capped, fair) = (bits(&|class| !class.cap.is_unlimited()), bits(&|class| class.fair));
         let dual = bits(&|class| class.dual.is_some()) & !fair;
+        let split = bits(&|class| class.weights.len() > 1) & !(fair | dual);
         let managed = fair | dual | bits(&|class| class.manage.is_some());
         Profile {
             bucket,
@@ -90,6 +105,8 @@ impl Profile {
             managed,
             fair,
             dual,
+            split,
+            apart: fair | dual | split,
             sharing: None,
             special: capped | managed != 0,
             quanta: std::array::from_fn(|n| u32::from(weight(n)) * QUANTUM),
@@ -257,6 +274,6 @@ impl Profiles {
 
     /// Whether any queue, as a whole, has a management, or has two lines that are coupled.
     pub(crate) fn managed(&self) -> bool {
-        self.users.iter().any(|user| user.managed & !user.fair != 0)
+        self.users.iter().any(|user| user.managed & !(user.fair | user.split) != 0)
     }
 }

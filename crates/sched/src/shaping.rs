@@ -18,6 +18,7 @@ use crate::profile::Profiles;
 use crate::scheduler::{Scheduler, Setup};
 use crate::shaper::Shaper;
 use crate::share::{Limits, Shares, SubportLimits};
+use crate::splits::Splits;
 use crate::watch::{Asked, Told};
 use weir_stage::ownership::Owners;
 
@@ -368,7 +369,8 @@ impl Shaping {
         let book = self.book();
         let flows = if book.profiles.fair() { Flows::BYTES } else { 0 };
         let lines = if book.profiles.duals() { Duals::BYTES } else { 0 };
-        (user, packet + flows + lines)
+        let parts = if book.profiles.splits() { Splits::BYTES } else { 0 };
+        (user, packet + flows + lines + parts)
     }
 
     /// A stage that shapes, at the rate of the whole port: one worker has it. It finds the user of a packet in the lane `user`, its class in

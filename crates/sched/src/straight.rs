@@ -115,7 +115,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
                 return Err(refused);
             }
             // It has come to an empty queue, and leaves it empty.
-            self.tell_emptied(offer.user, queue, now);
+            match self.profiles.user(profile).split >> class & 1 != 0 {
+                true => self.tell_part_emptied(offer, class, now),
+                false => self.tell_emptied(offer.user, queue, now),
+            }
         }
         let User { gate, state, rest, share, .. } = self.users.at_mut(offer.user);
         if capped {

@@ -23,6 +23,7 @@ fn class(queue_size: u16) -> ClassConfig {
         codel: None,
         flows: FlowOrder::Fifo,
         l4s: None,
+        weights: vec![],
     }
 }
 

@@ -9,6 +9,7 @@ mod fair;
 mod hold;
 mod levels;
 mod parts;
+mod split;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -71,6 +72,8 @@ impl Model {
             coupled_states: vec![false; QUEUES],
             fair: vec![None; QUEUES],
             dual: vec![None; QUEUES],
+            split: vec![None; QUEUES],
+            part_states: vec![[State::default(); 8]; CLASSES],
             full_at: 0,
             class_full_at: [0; CLASSES],
             came_back: [false; CLASSES],
@@ -135,41 +138,9 @@ impl Model {
                 user.deficits[queue - LOWEST] = 0;
             }
             let class = &self.profiles[user.profile].classes[class_of(queue)];
-            if let Some(manage) = class.manage.as_ref().filter(|_| !class.fair) {
+            if let Some(manage) = class.manage.as_ref().filter(|_| !class.fair && class.weights.len() < 2) {
                 manage.emptied(&mut user.states[queue], now);
             }
-        }
-    }
-
-    /// The queue of a class that goes next: deficit round robin among those of the lowest.
-    fn next_queue(&mut self, at: usize, class: usize) -> usize {
-        let user = &mut self.users[at];
-        if class < LOWEST {
-            return class;
-        }
-        let mut waiting = (0..8).filter(|turn| !user.queues[LOWEST + turn].is_empty());
-        if let (Some(only), None) = (waiting.next(), waiting.next()) {
-            user.turn = only;
-            user.deficits[only] = u32::from(user.queues[LOWEST + only][0].length);
-            return LOWEST + only;
-        }
-        let weights = self.profiles[user.profile].weights;
-        loop {
-            let waiting = &user.queues[LOWEST + user.turn];
-            if let Some(first) = waiting.front() {
-                if user.deficits[user.turn] >= u32::from(first.length) {
-                    return LOWEST + user.turn;
-                }
-            } else {
-                user.deficits[user.turn] = 0;
-            }
-            loop {
-                user.turn = (user.turn + 1) % 8;
-                if !user.queues[LOWEST + user.turn].is_empty() {
-                    break;
-                }
-            }
-            user.deficits[user.turn] += u32::from(weights[user.turn]) * 1600;
         }
     }
 
@@ -427,14 +398,18 @@ impl Model {
         let profile = &self.profiles[user.profile];
         if let Some(manage) = profile.classes[class].manage.clone() {
             let first = &user.queues[queue][0];
-            let behind = user.of_flow(queue) as u32 - 1;
+            let behind = user.of_flow(queue).min(user.of_part(queue)) as u32 - 1;
             let departure = Departure { now, sojourn: now - first.since, behind, bytes: length.into() };
             let verdict = manage.depart(user.state(queue), &departure);
             let mut item = user.queues[queue][0].item;
             let goes = user.lets(verdict, (&*manage, queue), &mut item, now);
             user.queues[queue][0].item = item;
             if !goes {
-                out.push(Leaving::Managed(user.take(queue, false, Some(&*manage), &mut self.steps, now).item));
+                let taken = match user.split[queue] {
+                    Some(_) => self.take_from_part(at, queue, false, now),
+                    None => user.take(queue, false, Some(&*manage), &mut self.steps, now),
+                };
+                out.push(Leaving::Managed(taken.item));
                 self.changed(at, queue, now);
                 self.settle(at, now);
                 return Ok(false);
@@ -471,9 +446,10 @@ impl Model {
         let user = &mut self.users[at];
         let profile = &self.profiles[user.profile];
         let manage = profile.classes[class].manage.clone();
-        let taken = match user.dual[queue] {
-            Some(_) => self.take_from_line(at, queue, true),
-            None => user.take(queue, true, manage.as_deref(), &mut self.steps, now),
+        let taken = match (&user.dual[queue], &user.split[queue]) {
+            (Some(_), _) => self.take_from_line(at, queue, true),
+            (_, Some(_)) => self.take_from_part(at, queue, true, now),
+            _ => user.take(queue, true, manage.as_deref(), &mut self.steps, now),
         };
         out.push(Leaving::Sent(taken.item));
         if shared.is_none() {
