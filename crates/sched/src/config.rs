@@ -44,7 +44,9 @@ config! {
     pub struct ClassConfig {
         /// What the class may send at most; what the user may when absent.
         pub tc_rate: Option<Rate> = optional, live, range(LEAST..=MOST);
-        /// The time over which `tc_rate` holds: what the class may send in it, it may send at once.
+        /// What the class is guaranteed of what its user sends: as far as that goes, it goes before higher classes. Nothing when absent.
+        pub tc_guarantee: Option<Rate> = optional, live, range(LEAST..=MOST);
+        /// The time over which `tc_rate` and `tc_guarantee` hold: what the class may send in it, it may send at once.
         pub tc_period: Nanos = default(USUAL_PERIOD), live, range(SHORTEST..=LONGEST);
         /// Packets that wait in each queue of the class at most.
         pub queue_size: u16 = default(64), live, range(1..=32_768);
@@ -321,6 +323,7 @@ impl ProfileConfig {
         }
         let fault = self.ceil.and_then(|ceil| ceil_fault(self.tb_rate, ceil));
         faults.extend(fault.map(|(at, problem)| (format!("{key}.{at}"), problem)));
+        faults.extend(self.guarantees_fault().map(|problem| (format!("{key}.tb_rate"), problem)));
         if self.weights.contains(&0) {
             faults.push((format!("{key}.weights"), "a weight is 1 to 255".to_owned()));
         }
@@ -334,6 +337,7 @@ impl ProfileConfig {
                 faults.push((format!("{key}.red"), problem.to_owned()));
             }
             let is_lowest = n + 1 == usize::from(classes);
+            faults.extend(class.guarantee_fault().map(|problem| (format!("{key}.tc_guarantee"), problem)));
             faults.extend(class.weights_fault(is_lowest).map(|problem| (format!("{key}.weights"), problem)));
             let most = self.ceil.unwrap_or(self.tb_rate);
             faults.extend(class.l4s_fault(most).map(|(at, problem)| (format!("{key}.{at}"), problem)));
@@ -396,6 +400,7 @@ mod tests {
     fn everything_wrong_is_told_at_once() {
         let class = ClassConfig {
             tc_rate: None,
+            tc_guarantee: None,
             tc_period: Nanos::new(1_000_000),
             queue_size: 64,
             red: None,

@@ -6,7 +6,7 @@ use crate::aside::Stood;
 use crate::dual::is_dual;
 use crate::flows::Gone;
 use crate::gates::{Loss, Place};
-use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil};
+use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil, pay_floor};
 use crate::lines::Judgement;
 use crate::manage::{Departure, Verdict};
 use crate::profile::Profile;
@@ -104,10 +104,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     #[inline(always)]
     fn goes_at_once(&mut self, user: u32, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Option<bool> {
         let moment = fine(now);
-        let User { gate, state, rest, share, .. } = self.users.at_mut(user);
+        let User { gate, state, rest, share, floors, .. } = self.users.at_mut(user);
         let standing = gate.standing();
         let profile = self.profiles.user(standing.profile());
-        let judgement = judge(gate, state, rest, share, profile, &self.slab, moment);
+        let judgement = judge(gate, state, rest, (share, floors), profile, &self.slab, moment);
         let Judgement::May(rank, false) = judgement else { return None };
         let class = rank / 2;
         let asked = profile.asked >> class & 1 != 0;
@@ -167,9 +167,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let (moment, Turn { subport, user, lent }) = (fine(now), turn);
         let lender = if TREE { self.lines.wanting.lender() } else { NONE };
         self.ask_for_user(self.lines.wanting.behind(user));
-        let User { gate, state, rest, share, .. } = self.users.at_mut(user);
+        let User { gate, state, rest, share, floors, .. } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
-        let next = next_packet(state, rest, profile, &self.slab, moment)
+        let next = next_packet(state, rest, floors, profile, &self.slab, moment)
             .filter(|next| ceil_at(share, profile, next.length) <= moment);
         let (Some(Next { class, queue, length }), Some(sharing)) = (next, profile.sharing) else {
             // It has another profile since it came to stand here.
@@ -233,7 +233,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         out: &mut impl FnMut(Leaving<T>),
     ) -> Option<(Judgement, bool)> {
         let (moment, Next { class, queue, length }) = (fine(now), next);
-        let User { gate, state, rest, share, .. } = self.users.at_mut(user);
+        let User { gate, state, rest, share, floors, .. } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
         let watched = gate.standing().is_watched();
         let first = state.queues.get_mut(queue)?;
@@ -255,7 +255,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         pay_ceil(share, profile, length, moment);
         let bytes = length.saturating_sub(self.setup.overhead);
         gate.sent(bytes);
-        if profile.capped >> class & 1 != 0 {
+        if profile.counted >> class & 1 != 0 {
+            pay_floor(floors, profile, class.into(), length, moment);
             pay_cap(rest, profile, class, length, moment);
             for at in self.lines.path(gate.standing().subport().into()) {
                 self.crowds.pay(self.profiles.class(at as u16, class), at as u16, class, length, moment);
@@ -269,7 +270,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if emptied {
             state.emptied(queue);
         }
-        let judgement = judge(gate, state, rest, share, profile, &self.slab, moment);
+        let judgement = judge(gate, state, rest, (share, floors), profile, &self.slab, moment);
         if watched {
             self.users.gates.note(user, Fate::Sent(bytes, now.saturating_sub(since)), now);
         }

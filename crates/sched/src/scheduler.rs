@@ -23,7 +23,7 @@ use crate::sharing::Share;
 use crate::slab::Slab;
 use crate::splits::{Splits, is_split};
 use crate::state::{Rest, UserState};
-use crate::users::{User, Users};
+use crate::users::{Floors, User, Users};
 
 /// How large a scheduler is.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +129,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if self.profiles.marks() {
             self.users.gates.make_marks(self.setup.users, C);
         }
+        if self.profiles.guarantees() && self.users.floors.is_empty() {
+            self.users.make_floors();
+        }
         if self.profiles.shares() && self.users.shares.is_empty() {
             self.users.make_shares();
             self.lines.wanting.make_room(self.setup.users);
@@ -213,7 +216,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     /// A packet has joined a queue of a user, which was empty or not.
     #[inline(always)]
     pub(crate) fn joined(&mut self, user: u32, queue: usize, joins: bool, now: u64) {
-        let User { gate, tally, state, rest, share } = self.users.at_mut(user);
+        let User { gate, tally, state, rest, share, floors } = self.users.at_mut(user);
         state.backlog |= 1 << queue;
         state.held += 1;
         self.heavy.change(user, state.held - 1, state.held);
@@ -224,7 +227,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         };
         if joins && !settled {
             let profile = self.profiles.user(standing.profile());
-            let judgement = judge(gate, state, rest, share, profile, &self.slab, fine(now));
+            let judgement = judge(gate, state, rest, (share, floors), profile, &self.slab, fine(now));
             tally.held.judged(&judgement, now);
             self.lines.settle(user, gate, share, judgement, now);
         }
@@ -327,9 +330,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// Puts a user where it belongs, behind those who stand there.
     pub(crate) fn settle(&mut self, user: u32, now: u64) {
-        let User { gate, tally, state, rest, share } = self.users.at_mut(user);
+        let User { gate, tally, state, rest, share, floors } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
-        let judgement = judge(gate, state, rest, share, profile, &self.slab, fine(now));
+        let judgement = judge(gate, state, rest, (share, floors), profile, &self.slab, fine(now));
         tally.held.judged(&judgement, now);
         self.lines.settle(user, gate, share, judgement, now);
     }
@@ -367,14 +370,14 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let last = (self.lines.subports.len() - 1) as u16;
         let watched = self.users.gates.watches.begin(user, now);
         self.forget_aside(user);
-        let User { gate, rest, share, .. } = self.users.at_mut(user);
+        let User { gate, rest, share, floors, .. } = self.users.at_mut(user);
         self.lines.settle(user, gate, share, Judgement::Nothing, now);
         let before = gate.standing();
         gate.set_standing(Standing::new(profile, subport.min(last)).watched(watched));
         let new = self.profiles.user(profile);
         // Who is new has all that its profile allows.
         let old = if before.is_open() { self.profiles.user(before.profile()) } else { new };
-        carry(gate, rest, share, (old, new), fine(now));
+        carry(gate, rest, (share, floors), (old, new), fine(now));
         self.reorder(user);
         self.settle(user, now);
     }
@@ -435,7 +438,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 fn carry<const C: usize>(
     gate: &Gate,
     rest: &mut Rest<C>,
-    share: &mut Share,
+    (share, floors): (&mut Share, &mut Floors<C>),
     (old, new): (&Profile, &Profile),
     now: Fine,
 ) {
@@ -446,6 +449,11 @@ fn carry<const C: usize>(
     gate.set_full_at(new.bucket.carry(&old.bucket, gate.full_at(), now));
     for (full_at, (old, new)) in rest.class_full_at.iter_mut().zip(old.classes.iter().zip(&new.classes)) {
         *full_at = new.cap.carry(&old.cap, *full_at, now);
+    }
+    for (full_at, (old, new)) in floors.iter_mut().zip(old.classes.iter().zip(&new.classes)) {
+        if let Some(guarantee) = new.guarantee {
+            *full_at = guarantee.carry(&old.guarantee.unwrap_or(guarantee), *full_at, now);
+        }
     }
 }
 

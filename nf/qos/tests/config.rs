@@ -79,6 +79,23 @@ fn several_queues_are_where_they_can_be() {
 }
 
 #[test]
+fn no_more_is_guaranteed_to_classes_than_there_is() {
+    let told = |classes: serde_json::Value| {
+        let profile = json!({ "tb_rate": "10 Mbit/s", "classes": classes });
+        messages(&config(json!({ "scheduler": scheduler(json!({ "user": profile })) })), None)
+    };
+    let class = |rate: &str| json!({ "tc_guarantee": rate });
+    assert_eq!(told(json!([class("6 Mbit/s"), {}, class("4 Mbit/s")])), Vec::<String>::new());
+    let one = told(json!([class("6 Mbit/s"), {}, class("5 Mbit/s")]));
+    let words = "profiles.user.tb_rate: 10 Mbit/s is less than what is guaranteed to its classes together, 11 Mbit/s: raise it, or lower their tc_guarantee";
+    assert!(one.len() == 1 && one[0].contains(words), "{one:?}");
+    let one = told(json!([{ "tc_rate": "1 Mbit/s", "tc_guarantee": "2 Mbit/s" }]));
+    let words =
+        "profiles.user.classes[1].tc_guarantee: 2 Mbit/s is more than the class may send, its tc_rate of 1 Mbit/s";
+    assert!(one.len() == 1 && one[0].contains(words), "{one:?}");
+}
+
+#[test]
 fn users_may_come_from_a_file() {
     let folder = tempfile();
     let write = |text: &str| std::fs::write(folder.join("users.csv"), text).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_config::{Nanos, Rate};
 
-use super::{ClassConfig, Fault, FlowOrder};
+use super::{ClassConfig, Fault, FlowOrder, ProfileConfig};
 use crate::codel::Codel;
 use crate::l4s::L4s;
 use crate::manage::Manage;
@@ -12,7 +12,33 @@ use crate::profile::{ClassProfile, QUANTUM};
 use crate::rate::Bucket;
 use crate::red::Red;
 
+impl ProfileConfig {
+    /// No more is guaranteed to classes than their user is.
+    pub(super) fn guarantees_fault(&self) -> Option<String> {
+        let rates = self.classes.iter().filter_map(|class| class.tc_guarantee).map(Rate::bits_per_second);
+        let all = rates.fold(0, u64::saturating_add);
+        (all > self.tb_rate.bits_per_second()).then(|| {
+            let (rate, all) = (self.tb_rate, Rate::new(all));
+            format!("{rate} is less than what is guaranteed to its classes together, {all}: raise it, or lower their tc_guarantee")
+        })
+    }
+}
+
 impl ClassConfig {
+    /// A class may send what it is guaranteed.
+    pub(super) fn guarantee_fault(&self) -> Option<String> {
+        let (guarantee, rate) = self.tc_guarantee.zip(self.tc_rate)?;
+        (guarantee.bits_per_second() > rate.bits_per_second()).then(|| {
+            format!("{guarantee} is more than the class may send, its tc_rate of {rate}: lower it, or raise tc_rate")
+        })
+    }
+
+    /// Its bucket holds two full frames at least: with less, a class would lose what it waits for others of its user.
+    fn guarantee(&self, rate: Rate) -> Bucket {
+        let size = u128::from(rate.bits_per_second()) * u128::from(self.tc_period.nanos()) / 8_000_000_000;
+        Bucket::new(rate.bits_per_second(), u64::try_from(size).unwrap_or(u64::MAX).max(2 * u64::from(QUANTUM)))
+    }
+
     /// Several queues are in classes above the lowest, in each of which packets wait one behind the other.
     pub(super) fn weights_fault(&self, is_lowest: bool) -> Option<String> {
         if self.weights.is_empty() {
@@ -60,6 +86,7 @@ impl ClassConfig {
     pub(super) fn profile(&self) -> ClassProfile {
         let period = self.tc_period.nanos();
         let cap = self.tc_rate.map_or(Bucket::UNLIMITED, |rate| Bucket::of_period(rate.bits_per_second(), period));
+        let guarantee = self.tc_guarantee.map(|rate| self.guarantee(rate));
         let red = self.red.as_ref().and_then(|red| Red::new(red).ok());
         let fair = self.flows == FlowOrder::Fair;
         let codel = self.codel.as_ref().map(Codel::new).or_else(|| fair.then(Codel::usual));
@@ -70,6 +97,6 @@ impl ClassConfig {
         };
         let dual = self.l4s.as_ref().map(L4s::new);
         let weights = self.weights.clone().into_boxed_slice();
-        ClassProfile { cap, queue_size: self.queue_size, manage, fair, dual, weights }
+        ClassProfile { cap, guarantee, queue_size: self.queue_size, manage, fair, dual, weights }
     }
 }

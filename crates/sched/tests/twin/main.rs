@@ -86,14 +86,18 @@ fn class() -> impl Strategy<Value = ModelClass> {
             .prop_map(|(coming, going, marks)| Some(Arc::new(Every { coming, going, marks }) as Arc<dyn Manage>)),
     ];
     let kind = prop_oneof![5 => manage.prop_map(|manage| (manage, None)), 2 => l4s().prop_map(|l4s| (None, Some(l4s)))];
-    (cap, 1..12_usize, kind, prop::bool::weighted(0.4)).prop_map(|(cap, queue_size, (manage, dual), fair)| ModelClass {
-        cap,
-        queue_size,
-        manage,
-        fair: fair && dual.is_none(),
-        dual,
-        weights: Vec::new(),
-    })
+    let guarantee = prop::option::weighted(0.2, (1..100_u64, 100..100_000_u64));
+    (cap, guarantee, 1..12_usize, kind, prop::bool::weighted(0.4)).prop_map(
+        |(cap, guarantee, queue_size, (manage, dual), fair)| ModelClass {
+            cap,
+            guarantee: guarantee.map(|(rate, period)| Bucket::of_period(rate * 10_000_000, period)),
+            queue_size,
+            manage,
+            fair: fair && dual.is_none(),
+            dual,
+            weights: Vec::new(),
+        },
+    )
 }
 
 /// Couplings that come to any probability within microseconds, and such that never do.
@@ -166,6 +170,7 @@ fn is_tree(subports: &[ModelSubport]) -> bool {
 fn fast(profile: &ModelProfile) -> Profile {
     let classes = profile.classes.iter().map(|class| ClassProfile {
         cap: class.cap,
+        guarantee: class.guarantee,
         queue_size: class.queue_size as u16,
         manage: class.manage.clone(),
         fair: class.fair,
@@ -293,7 +298,10 @@ fn fair_begin() -> impl Strategy<Value = Begin> {
         begin.buffers = buffers;
         for ((profile, fair), queue_size) in begin.profiles.iter_mut().zip(fair).zip(sizes) {
             profile.sharing = None;
-            profile.classes.iter_mut().for_each(|class| (class.cap, class.fair) = (Bucket::UNLIMITED, fair));
+            profile
+                .classes
+                .iter_mut()
+                .for_each(|class| (class.cap, class.guarantee, class.fair) = (Bucket::UNLIMITED, None, fair));
             profile.classes.iter_mut().for_each(|class| (class.queue_size, class.dual) = (queue_size, None));
             let drops = Every { coming: 9, going: 3, marks: false };
             profile

@@ -6,6 +6,7 @@ mod aside;
 mod change;
 mod dual;
 mod fair;
+mod floor;
 mod hold;
 mod levels;
 mod parts;
@@ -76,6 +77,7 @@ impl Model {
             part_states: vec![[State::default(); 8]; CLASSES],
             full_at: 0,
             class_full_at: [0; CLASSES],
+            floor_full_at: [0; CLASSES],
             came_back: [false; CLASSES],
             stood: [None; CLASSES],
             ceil_full_at: 0,
@@ -160,11 +162,7 @@ impl Model {
             Some((is, _)) if is < from => until,
             _ => Some((from, level)),
         };
-        for class in 0..CLASSES {
-            let queues = if class < LOWEST { class..class + 1 } else { LOWEST..QUEUES };
-            if self.users[at].queues[queues].iter().all(VecDeque::is_empty) {
-                continue;
-            }
+        for class in self.classes_in_turn(at, now) {
             let of_subport = Level::SubportClass(class as u8);
             let (in_line, in_ring) = self.stands_aside(at, class);
             if in_line {
@@ -323,11 +321,7 @@ impl Model {
     /// not saved up enough, or a level between it and who gives has not, what the weight of that is worth. Then that goes behind the others.
     fn share(&mut self, at: usize, lender: Option<usize>, now: u64, out: &mut Vec<Leaving<u32>>) -> Result<bool, u64> {
         let profile = self.profiles[self.users[at].profile].clone();
-        let class = (0..CLASSES).find(|class| {
-            let queues = if *class < LOWEST { *class..*class + 1 } else { LOWEST..QUEUES };
-            if self.users[at].queues[queues].iter().all(VecDeque::is_empty) {
-                return false;
-            }
+        let class = self.classes_in_turn(at, now).into_iter().find(|class| {
             let queue = self.next_queue(at, *class);
             let length = self.users[at].queues[queue][0].length;
             let cap = profile.classes[*class].cap.eligible_at(self.users[at].class_full_at[*class], length);
@@ -443,6 +437,7 @@ impl Model {
         }
         user.sent += 1;
         self.pay_class(at, class, length, now);
+        self.pay_floor(at, class, length, now);
         let user = &mut self.users[at];
         let profile = &self.profiles[user.profile];
         let manage = profile.classes[class].manage.clone();

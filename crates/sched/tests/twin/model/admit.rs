@@ -180,6 +180,7 @@ impl Model {
         }
         user.sent += 1;
         self.pay_class(at, class, length, now);
+        self.pay_floor(at, class, length, now);
         self.pay_levels(subport, length, Some(subport), now);
         self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
         Ok(true)

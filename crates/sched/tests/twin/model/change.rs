@@ -30,6 +30,11 @@ impl Model {
         for (full_at, (class, old)) in user.class_full_at.iter_mut().zip(profile.classes.iter().zip(&old.classes)) {
             *full_at = class.cap.carry(&old.cap, *full_at, fine(now));
         }
+        for (full_at, (class, old)) in user.floor_full_at.iter_mut().zip(profile.classes.iter().zip(&old.classes)) {
+            if let Some(guarantee) = class.guarantee {
+                *full_at = guarantee.carry(&old.guarantee.unwrap_or(guarantee), *full_at, fine(now));
+            }
+        }
         for queue in 0..QUEUES {
             let class = &profile.classes[class_of(queue)];
             let (wants, lines) = (class.fair, class.dual.is_some());

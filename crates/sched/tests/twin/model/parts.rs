@@ -19,6 +19,8 @@ pub(super) const LOWEST: usize = CLASSES - 1;
 #[derive(Clone, Debug)]
 pub(crate) struct ModelClass {
     pub(crate) cap: Bucket,
+    /// What it is guaranteed of what its user sends.
+    pub(crate) guarantee: Option<Bucket>,
     pub(crate) queue_size: usize,
     pub(crate) manage: Option<Arc<dyn Manage>>,
     pub(crate) fair: bool,
@@ -123,6 +125,8 @@ pub(super) struct User {
     pub(super) part_states: Vec<[State; 8]>,
     pub(super) full_at: Fine,
     pub(super) class_full_at: [Fine; CLASSES],
+    /// When the bucket is full of what each class is guaranteed.
+    pub(super) floor_full_at: [Fine; CLASSES],
     /// It has come back with a class, and has not had its turn.
     pub(super) came_back: [bool; CLASSES],
     /// For which subport it stood aside last with a class.
