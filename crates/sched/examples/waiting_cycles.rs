@@ -140,7 +140,7 @@ fn profiles(case: &Case) -> Arc<Profiles> {
         classic: 10,
     };
     let dual = case.lines.then(|| L4s::new(&l4s));
-    let class = ClassProfile { cap: Bucket::UNLIMITED, queue_size: 64, manage: codel, fair: case.fair, dual };
+    let class = ClassProfile { manage: codel, fair: case.fair, dual, ..ClassProfile::default() };
     let classes = (0..4).map(|n| if n == 3 { class.clone() } else { ClassProfile::default() }).collect();
     let profile = Profile::new(Bucket::new(case.rate, case.burst), classes, &[]);
     Arc::new(Profiles::new(Bucket::new(40_000_000_000, 65_536), vec![], vec![profile]))

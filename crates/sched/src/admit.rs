@@ -6,6 +6,7 @@ use crate::dual::is_dual;
 use crate::manage::{Arrival, Verdict};
 use crate::offer::{Offer, Offered, Refused};
 use crate::scheduler::Scheduler;
+use crate::splits::is_apart_from_flows;
 use crate::state::UserState;
 
 /// How a packet is taken.
@@ -27,6 +28,8 @@ pub(crate) enum Order {
     Fair,
     /// In two lines.
     Lines,
+    /// In several queues.
+    Split,
 }
 
 /// What is known of a packet that may be taken.
@@ -55,14 +58,16 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let first = state.first(queue);
         // What waits stays as it is until its user is looked at. Where there are neither flows nor lines, packets that wait need not be looked at to see that.
         let fair = if self.apart { self.slab.fair(first) } else { NONE };
-        let is_apart = if first == NONE { (profile.fair | profile.dual) >> class & 1 != 0 } else { fair != NONE };
+        let is_apart = if first == NONE { profile.apart >> class & 1 != 0 } else { fair != NONE };
         let most = profile.classes.get(class).map_or(0, |class| class.queue_size);
         if is_apart {
-            let is_dual = if first == NONE { profile.dual >> class & 1 != 0 } else { is_dual(fair) };
-            return if is_dual {
+            let has_flows = if first == NONE { profile.fair >> class & 1 != 0 } else { !is_apart_from_flows(fair) };
+            return if has_flows {
+                self.room_for_flow(state.held, fair, most)
+            } else if if first == NONE { profile.dual >> class & 1 != 0 } else { is_dual(fair) } {
                 self.room_in_lines(state.held, fair, most)
             } else {
-                self.room_for_flow(state.held, fair, most)
+                self.room_in_split(offer, class, most, packet, now)
             };
         }
         let room = self.room(state.held)?;
@@ -88,6 +93,27 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     fn room_in_lines(&self, held: u32, dual: u32, most: u16) -> Result<Admitted, Refused> {
         let (room, queued) = (self.room(held)?, if dual == NONE { 0 } else { self.duals.packets(dual) });
         if queued >= most.into() { Err(Refused::QueueFull) } else { Ok(Admitted { room, order: Order::Lines }) }
+    }
+
+    /// The same in a class with several queues, each of which holds so many at most.
+    #[cold]
+    fn room_in_split(
+        &mut self,
+        offer: &Offer,
+        class: usize,
+        most: u16,
+        packet: &mut impl Offered<T>,
+        now: u64,
+    ) -> Result<Admitted, Refused> {
+        let room = self.room(self.users.states.at(offer.user).held)?;
+        if self.queued_in(offer, class).0 >= most {
+            return Err(Refused::QueueFull);
+        }
+        let profile = self.profiles.user(self.users.gates.at(offer.user).standing().profile());
+        if profile.managed >> class & 1 != 0 {
+            self.ask_management(offer, class, &mut || packet.mark(), now)?;
+        }
+        Ok(Admitted { room, order: Order::Split })
     }
 
     /// How there is room for a packet of a user who holds so many.
@@ -122,14 +148,21 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        let user_state = self.users.states.at(offer.user);
+        let class = UserState::<C, Q>::class_of(queue);
         let profile = self.profiles.user(self.users.gates.at(offer.user).standing().profile());
-        let manage = profile.manage(UserState::<C, Q>::class_of(queue));
-        let state = self.states.at_mut(offer.user).get_mut(queue);
-        let (Some(manage), Some(state)) = (manage, state) else { return Ok(()) };
+        let is_split = profile.split >> class & 1 != 0;
+        let (queued, part) = match is_split {
+            true => self.queued_in(offer, class),
+            false => (self.slab.count(self.users.states.at(offer.user).first(queue)), 0),
+        };
+        let state = match is_split {
+            true => self.splits.state_mut(offer.user, class, part),
+            false => self.states.at_mut(offer.user).get_mut(queue),
+        };
+        let (Some(manage), Some(state)) = (profile.manage(class), state) else { return Ok(()) };
         let arrival = Arrival {
             now,
-            queued: u32::from(self.slab.count(user_state.first(queue))),
+            queued: queued.into(),
             bytes: u32::from(offer.length),
             colour: offer.colour,
             random: (self.random >> 32) as u32,
@@ -138,7 +171,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             Verdict::Pass => Ok(()),
             Verdict::Mark if mark() => {
                 manage.marked(state, now);
-                self.users.gates.marked(offer.user, UserState::<C, Q>::class_of(queue), now);
+                self.users.gates.marked(offer.user, class, now);
                 Ok(())
             }
             Verdict::Mark | Verdict::Drop => Err(Refused::Managed),

@@ -3,9 +3,9 @@
 use weir_table::indexed::NONE;
 
 use crate::class::ClassQueue;
-use crate::dual::is_dual;
 use crate::rate::fine;
 use crate::scheduler::{Offer, Scheduler};
+use crate::splits::is_apart_from_flows;
 use crate::state::UserState;
 
 /// Packets that are offered together at most.
@@ -102,7 +102,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
                 break;
             };
             *fair = self.slab.fair(self.users.states.at(offer.user).first(queue::<C, Q>(offer.class)));
-            if *fair != NONE && !is_dual(*fair) {
+            if *fair != NONE && !is_apart_from_flows(*fair) {
                 let number = number(n);
                 *to = Some(number);
                 self.flows.prefetch(*fair, number);

@@ -1,9 +1,10 @@
 //! Users whom the rate of a traffic class of their subport holds back.
 //!
 //! Whether that rate lets a packet go is looked at when its user has its turn. Where it does not, the user steps aside, with that class alone: it stands
-//! behind those who did so before, and sends what it has in other classes meanwhile. When the bucket holds enough for the packet of the first of them, that one
+//! behind those who did so before, and sends what it has in other classes meanwhile. Where subports are below others, each of those above it is asked in the same way,
+//! the lowest first. When the bucket holds enough for the packet of the first of them, that one
 //! comes back to where it stood, and with it as many as the bucket has tokens for. Who has come back goes before those who still stand aside as soon as its turn comes; if others were
-//! faster, it steps aside again. So nobody waits for one who has come back and cannot send, and each step costs the same however many stand aside.
+//! faster, it steps aside again. Of those above where it stood, it asks as if it came anew. So nobody waits for one who has come back and cannot send, and each step costs the same however many stand aside.
 
 use weir_table::indexed::Indexed;
 use weir_table::links::{Links, List};
@@ -127,38 +128,53 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             let (users, subports) = (self.setup.users as usize, self.lines.subports.len());
             let crowds = Indexed::new(subports * MAX_CLASSES, Crowd::NONE);
             self.crowds = Crowds { crowds, links: Links::new(users * C) };
+            self.users.gates.make_spots(self.setup.users, C);
         }
     }
 
-    /// Whether the rate of its class of the subport lets the packet of a user go whose turn it is; where not, the user steps aside.
+    /// Whether the rates of its class of the subport, and of those above, let the packet of a user go whose turn it is; where not, the user steps aside.
     #[cold]
     pub(crate) fn class_lets_go(&mut self, user: u32, next: Next, stood: Stood, now: u64) -> bool {
         let Next { class, length, .. } = next;
-        let number = self.users.gates.at(user).standing().subport();
-        let bucket = self.profiles.class(number, class);
-        if bucket.is_unlimited() {
-            return true;
-        }
-        let crowd = self.crowds.at(number, class);
-        let due = bucket.eligible_at(crowd.full_at, length);
+        let own = self.users.gates.at(user).standing().subport();
         let has_come_back = self.users.states.at(user).came_back >> class & 1 != 0;
-        if due <= fine(now) && (has_come_back || !crowd.goes_before(stood)) {
-            return true;
+        let spot = self.users.gates.spot(user, class.into()).filter(|_| has_come_back);
+        // Up to where it stood, it goes before those who stand aside.
+        let mut levels_passed =
+            self.lines.path(own.into()).position(|at| spot == Some(at)).map_or(0, |place| place + 1);
+        for at in self.lines.path(own.into()) {
+            let goes_before = levels_passed > 0;
+            levels_passed = levels_passed.saturating_sub(1);
+            let bucket = self.profiles.class(at as u16, class);
+            let crowd = self.crowds.at(at as u16, class);
+            let due = bucket.eligible_at(crowd.full_at, length);
+            if !bucket.is_unlimited() && (due > fine(now) || !goes_before && crowd.goes_before(stood)) {
+                self.step_aside(user, (at as u16, class), stood, due, now);
+                return false;
+            }
         }
-        if crowd.is_empty() {
-            self.lines.wait(self.wakes(number, class), due, now);
-        }
-        self.leave_crowd(user, number, class);
-        self.users.states.at_mut(user).set_aside(class, stood, true);
-        self.crowds.change((number, class), stood, link::<C>(user, class), true);
-        self.settle(user, now);
-        false
+        true
     }
 
-    /// Whether the rate of its class of the subport lets a packet go straight through.
+    /// A user stands aside for a class of a subport, in which there are enough tokens for it at `due`.
+    fn step_aside(&mut self, user: u32, (number, class): (u16, u8), stood: Stood, due: Fine, now: u64) {
+        if self.crowds.at(number, class).is_empty() {
+            self.lines.wait(self.wakes(number, class), due, now);
+        }
+        self.leave_crowd(user, class);
+        self.users.states.at_mut(user).set_aside(class, stood, true);
+        self.users.gates.set_spot(user, class.into(), number);
+        self.crowds.change((number, class), stood, link::<C>(user, class), true);
+        self.settle(user, now);
+    }
+
+    /// Whether the rates of its class of the subport, and of those above, let a packet go straight through.
     pub(crate) fn class_passes(&self, offer: &Offer, class: u8, now: u64) -> bool {
         let number = self.users.gates.at(offer.user).standing().subport();
-        self.crowds.lets_pass(self.profiles.class(number, class), number, class, offer.length, fine(now))
+        self.lines.path(number.into()).all(|at| {
+            let bucket = self.profiles.class(at as u16, class);
+            self.crowds.lets_pass(bucket, at as u16, class, offer.length, fine(now))
+        })
     }
 
     /// The number in the wheel of those who stand aside: behind users and subports.
@@ -166,16 +182,20 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         self.setup.users + self.lines.subports.len() as u32 + place(number, class)
     }
 
-    /// A user stands aside no longer with a class, and has not come back.
-    fn leave_crowd(&mut self, user: u32, number: u16, class: u8) {
+    /// A user stands aside no longer with a class, and has not come back. Where it stood, if it did.
+    fn leave_crowd(&mut self, user: u32, class: u8) -> Option<u16> {
+        let spot = self.users.gates.spot(user, class.into());
         let state = self.users.states.at_mut(user);
         state.used(class);
+        let (mut left, number) = (None, spot? as u16);
         for stood in [Stood::Line, Stood::Ring] {
             if state.is_aside(class.into(), stood) {
                 state.set_aside(class, stood, false);
                 self.crowds.change((number, class), stood, link::<C>(user, class), false);
+                left = Some(number);
             }
         }
+        left
     }
 
     /// The time has come at which the bucket of a class may hold enough for the first who stands aside for it; `place` tells subport and class.
@@ -194,7 +214,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
                 return self.lines.wait(wakes, due, now);
             }
             full_at = bucket.after(full_at, length, fine(now));
-            self.leave_crowd(user, number, class);
+            self.leave_crowd(user, class);
             self.users.states.at_mut(user).came_back |= 1 << class;
             self.settle(user, now);
         }
@@ -221,19 +241,16 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// A user is somebody else from now on, and stands aside nowhere.
     pub(crate) fn forget_aside(&mut self, user: u32) {
-        let number = self.users.gates.at(user).standing().subport();
         let state = self.users.states.at_mut(user);
         state.came_back = 0;
         if state.aside == [0, 0] {
             return;
         }
         for class in 0..C as u8 {
-            let [line, ring] = self.users.states.at(user).aside;
-            if (line | ring) >> class & 1 != 0 {
-                self.leave_crowd(user, number, class);
-                if self.crowds.at(number, class).is_empty() {
-                    self.lines.wheel.remove(self.wakes(number, class));
-                }
+            if let Some(number) = self.leave_crowd(user, class)
+                && self.crowds.at(number, class).is_empty()
+            {
+                self.lines.wheel.remove(self.wakes(number, class));
             }
         }
     }

@@ -52,17 +52,22 @@ config! {
 }
 
 impl ClassifyConfig {
-    /// What is wrong with it where there are so many classes, of which the lowest has so many queues: the key and a sentence.
-    pub fn faults(&self, classes: u8, queues: u8) -> Vec<(String, String)> {
+    /// What is wrong with it where there are so many classes, and each has so many queues: the key and a sentence.
+    pub fn faults(&self, classes: u8, queues: impl Fn(u8) -> u8) -> Vec<(String, String)> {
         let mut faults = Vec::new();
         let mut look = |key: String, word: &ClassWord| {
-            let most = if word.class + 1 == classes { queues } else { 1 };
+            let most = queues(word.class);
             if word.class >= classes {
                 faults.push((key, format!("there is no class {}; the classes are 0 to {}", word.class, classes - 1)));
             } else if word.queue >= most {
                 faults.push((
                     key,
-                    format!("class {} has no queue {}; its queues are 0 to {}", word.class, word.queue, most - 1),
+                    format!(
+                        "class {} has no queue {}; its queues are 0 to {}: name one of these, or give the class more `weights` in a profile",
+                        word.class,
+                        word.queue,
+                        most.saturating_sub(1)
+                    ),
                 ));
             }
         };

@@ -1,16 +1,14 @@
 //! What a user writes about shaping, and what must hold of it together. Functions embed [`SchedulerConfig`].
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use weir_config::{Nanos, Rate, Size, choice, config};
 
-use crate::class::MAX_CLASSES;
-use crate::codel::{Codel, CodelConfig};
-use crate::l4s::{L4s, L4sConfig};
+use crate::class::{MAX_CLASSES, MAX_QUEUES};
+use crate::codel::CodelConfig;
+use crate::l4s::L4sConfig;
 use crate::levels;
-use crate::manage::Manage;
-use crate::profile::{ClassProfile, Profile, QUANTUM};
+use crate::profile::{ClassProfile, Profile};
 use crate::rate::{Bucket, MAX_RATE, MIN_RATE};
 use crate::red::{Red, RedConfig};
 use crate::scheduler::MAX_SUBPORTS;
@@ -24,6 +22,12 @@ pub const MOST: Rate = Rate::new(MAX_RATE);
 pub const SMALLEST: Size = Size::new(64);
 /// The largest one.
 pub const LARGEST: Size = Size::new(1 << 30);
+/// The shortest time over which the rate of a class may hold.
+pub const SHORTEST: Nanos = Nanos::new(1_000);
+/// The longest one.
+pub const LONGEST: Nanos = Nanos::new(10_000_000_000);
+/// The one that counts where none is given.
+const USUAL_PERIOD: Nanos = Nanos::new(10_000_000);
 
 choice! {
     /// How packets of several flows wait in one queue.
@@ -40,8 +44,10 @@ config! {
     pub struct ClassConfig {
         /// What the class may send at most; what the user may when absent.
         pub tc_rate: Option<Rate> = optional, live, range(LEAST..=MOST);
-        /// The time over which `tc_rate` holds: what the class may send in it, it may send at once.
-        pub tc_period: Nanos = default(Nanos::new(10_000_000)), live, range(Nanos::new(1_000)..=Nanos::new(10_000_000_000));
+        /// What the class is guaranteed of what its user sends: as far as that goes, it goes before higher classes. Nothing when absent.
+        pub tc_guarantee: Option<Rate> = optional, live, range(LEAST..=MOST);
+        /// The time over which `tc_rate` and `tc_guarantee` hold: what the class may send in it, it may send at once.
+        pub tc_period: Nanos = default(USUAL_PERIOD), live, range(SHORTEST..=LONGEST);
         /// Packets that wait in each queue of the class at most.
         pub queue_size: u16 = default(64), live, range(1..=32_768);
         /// Random early detection in its queues.
@@ -52,6 +58,8 @@ config! {
         pub flows: FlowOrder = default(FlowOrder::Fifo), live;
         /// Two lines in each queue of the class, one of which hardly waits (L4S).
         pub l4s: Option<L4sConfig> = optional, live;
+        /// Weights of its queues, from 1 to 255: so many queues it has, one when absent. Not of the lowest class, whose weights are the profile's.
+        pub weights: Vec<u8> = empty, live, length(0..=MAX_QUEUES);
     }
 }
 
@@ -70,18 +78,18 @@ config! {
         pub weight: u8 = default(1), live, range(1..=100);
         /// The traffic classes, the highest first; those that are missing are like `{}`.
         pub classes: Vec<ClassConfig> = empty, live, length(0..=MAX_CLASSES);
-        /// Weights of the queues in the lowest class; 1 for those that are missing.
-        pub weights: Vec<u8> = empty, live, length(0..=8);
+        /// Weights of the queues in the lowest class, which has eight; 1 for those that are missing.
+        pub weights: Vec<u8> = empty, live, length(0..=MAX_QUEUES);
     }
 }
 
 config! {
     /// A traffic class of a subport.
     pub struct SubportClassConfig {
-        /// What the users of the subport may send of the class together at most; what they may send of all when absent.
+        /// What the users of the subport, and of those below it, may send of the class together at most; what they may send of all when absent.
         pub tc_rate: Option<Rate> = optional, live, range(LEAST..=MOST);
         /// The time over which `tc_rate` holds: what they may send of the class in it, they may send at once.
-        pub tc_period: Nanos = default(Nanos::new(10_000_000)), live, range(Nanos::new(1_000)..=Nanos::new(10_000_000_000));
+        pub tc_period: Nanos = default(USUAL_PERIOD), live, range(SHORTEST..=LONGEST);
     }
 }
 
@@ -99,8 +107,7 @@ config! {
         /// The subport above it: what is sent below this one counts against what that may send, too. The port alone is above it when absent. There are up to
         /// three levels of subports.
         pub parent: Option<String> = optional, rebuild;
-        /// Its traffic classes, the highest first; those that are missing are like `{}`. They count for users of the subport itself: others below it, there
-        /// can be none.
+        /// Its traffic classes, the highest first; those that are missing are like `{}`. What is sent below it counts, too.
         pub classes: Vec<SubportClassConfig> = empty, live, length(0..=MAX_CLASSES);
     }
 }
@@ -130,7 +137,7 @@ config! {
         /// Bytes that each frame counts more than it has: 24 for preamble, FCS and gap of Ethernet.
         pub overhead: u16 = default(24), rebuild, range(0..=64);
         /// Traffic classes; a higher one always goes first, within its cap. The lowest, with the highest number, has eight queues, the
-        /// others have one.
+        /// others have one, or as many as their profile gives weights to.
         pub classes: u8 = default(4), rebuild, range(1..=MAX_CLASSES as u8);
         /// Users at most, numbered from 0.
         pub users: u32 = default(4096), rebuild, range(1..=1_048_576);
@@ -209,6 +216,16 @@ impl SchedulerConfig {
         }
     }
 
+    /// How many queues a class has at most, of any user.
+    pub fn queues(&self, class: u8) -> u8 {
+        if class + 1 >= self.classes {
+            return MAX_QUEUES as u8;
+        }
+        let of =
+            |profile: &ProfileConfig| profile.classes.get(usize::from(class)).map_or(0, |class| class.weights.len());
+        self.profiles.values().map(of).max().unwrap_or(0).max(1) as u8
+    }
+
     /// How many subports there may be while it runs; where there is none, users are in one that has no name.
     pub fn subports_at_most(&self) -> usize {
         match self.subports.len() {
@@ -233,10 +250,7 @@ impl SchedulerConfig {
     pub(crate) fn limits(&self) -> Limits {
         let port = Limit { rate: self.rate.bits_per_second(), size: self.burst.bytes() };
         let number = |name: &str| self.subports.keys().position(|other| other == name);
-        let limits = |subport: &SubportConfig| SubportLimits {
-            classes: subport.class_limits(self.classes.into()),
-            ..subport.limits(number)
-        };
+        let limits = |subport: &SubportConfig| subport.limits(self.classes.into(), number);
         let mut subports: Vec<SubportLimits> = self.subports.values().map(limits).collect();
         subports.resize(self.subports_at_most(), SubportLimits::default());
         Limits { port, subports }
@@ -276,16 +290,19 @@ impl SubportConfig {
         limits
     }
 
-    /// With the number of each subport; but for what its classes may send.
-    pub(crate) fn limits(&self, number: impl Fn(&str) -> Option<usize>) -> SubportLimits {
+    /// With so many classes that are used, and the number of each subport.
+    pub(crate) fn limits(&self, classes: usize, number: impl Fn(&str) -> Option<usize>) -> SubportLimits {
         let limit = |rate: Rate| Limit { rate: rate.bits_per_second(), size: self.tb_size.bytes() };
         let (guaranteed, most) = (self.tb_rate.map(limit), self.ceil.or(self.tb_rate).map(limit));
         let parent = self.parent.as_deref().and_then(number).and_then(|number| u16::try_from(number).ok());
-        SubportLimits { guaranteed, most, weight: self.weight, parent, classes: [None; MAX_CLASSES] }
+        SubportLimits { guaranteed, most, weight: self.weight, parent, classes: self.class_limits(classes) }
     }
 }
 
 impl SubportClassConfig {
+    /// One of which nothing is said.
+    pub const OPEN: SubportClassConfig = SubportClassConfig { tc_rate: None, tc_period: USUAL_PERIOD };
+
     fn limit(&self) -> Option<Limit> {
         let rate = self.tc_rate?.bits_per_second();
         let size = u128::from(rate) * u128::from(self.tc_period.nanos()) / 8_000_000_000;
@@ -306,6 +323,7 @@ impl ProfileConfig {
         }
         let fault = self.ceil.and_then(|ceil| ceil_fault(self.tb_rate, ceil));
         faults.extend(fault.map(|(at, problem)| (format!("{key}.{at}"), problem)));
+        faults.extend(self.guarantees_fault().map(|problem| (format!("{key}.tb_rate"), problem)));
         if self.weights.contains(&0) {
             faults.push((format!("{key}.weights"), "a weight is 1 to 255".to_owned()));
         }
@@ -318,6 +336,9 @@ impl ProfileConfig {
                 let problem = "red looks at a queue as a whole, in which flows take turns here: leave it out, or choose flows = \"fifo\"";
                 faults.push((format!("{key}.red"), problem.to_owned()));
             }
+            let is_lowest = n + 1 == usize::from(classes);
+            faults.extend(class.guarantee_fault().map(|problem| (format!("{key}.tc_guarantee"), problem)));
+            faults.extend(class.weights_fault(is_lowest).map(|problem| (format!("{key}.weights"), problem)));
             let most = self.ceil.unwrap_or(self.tb_rate);
             faults.extend(class.l4s_fault(most).map(|(at, problem)| (format!("{key}.{at}"), problem)));
             if let Some(Err((at, problem))) = class.red.as_ref().map(Red::new) {
@@ -344,43 +365,6 @@ impl ProfileConfig {
     }
 }
 
-impl ClassConfig {
-    /// Where there are two lines, what couples them decides alone; and where a single packet takes longer than they are to wait, at the rate `most` of their
-    /// user, nearly all would be dropped.
-    fn l4s_fault(&self, most: Rate) -> Option<Fault> {
-        let target = self.l4s.as_ref()?.target;
-        let least = Nanos::new((u64::from(QUANTUM) * 8_000_000_000).div_ceil(most.bits_per_second().max(1)));
-        if least.nanos() > target.nanos() {
-            let problem = format!(
-                "a packet of {QUANTUM} bytes takes {least} at {most}, so that nearly all would be dropped: give {least} or more, or a higher rate"
-            );
-            return Some(("l4s.target".to_owned(), problem));
-        }
-        let other = match self {
-            ClassConfig { red: Some(_), .. } => "red",
-            ClassConfig { codel: Some(_), .. } => "codel",
-            ClassConfig { flows: FlowOrder::Fair, .. } => "flows = \"fair\"",
-            _ => return None,
-        };
-        Some(("l4s".to_owned(), format!("a class has l4s or {other}, not both: leave one out, or use another class")))
-    }
-
-    fn profile(&self) -> ClassProfile {
-        let period = self.tc_period.nanos();
-        let cap = self.tc_rate.map_or(Bucket::UNLIMITED, |rate| Bucket::of_period(rate.bits_per_second(), period));
-        let red = self.red.as_ref().and_then(|red| Red::new(red).ok());
-        let fair = self.flows == FlowOrder::Fair;
-        let codel = self.codel.as_ref().map(Codel::new).or_else(|| fair.then(Codel::usual));
-        let manage = match (red, codel) {
-            (Some(red), _) => Some(Arc::new(red) as Arc<dyn Manage>),
-            (None, Some(codel)) => Some(Arc::new(codel) as Arc<dyn Manage>),
-            (None, None) => None,
-        };
-        let dual = self.l4s.as_ref().map(L4s::new);
-        ClassProfile { cap, queue_size: self.queue_size, manage, fair, dual }
-    }
-}
-
 /// A scheduler of eight users and sixteen buffers, with one profile.
 #[cfg(test)]
 pub(crate) fn small(name: &str, profile: ProfileConfig) -> SchedulerConfig {
@@ -399,6 +383,8 @@ pub(crate) fn small(name: &str, profile: ProfileConfig) -> SchedulerConfig {
     }
 }
 
+mod classes;
+
 #[cfg(test)]
 mod tests {
     use weir_config::Setting;
@@ -414,12 +400,14 @@ mod tests {
     fn everything_wrong_is_told_at_once() {
         let class = ClassConfig {
             tc_rate: None,
+            tc_guarantee: None,
             tc_period: Nanos::new(1_000_000),
             queue_size: 64,
             red: None,
             codel: None,
             flows: FlowOrder::Fifo,
             l4s: None,
+            weights: vec![],
         };
         let profile = ProfileConfig {
             tb_rate: Rate::new(1_000_000),

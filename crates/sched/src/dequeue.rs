@@ -6,7 +6,7 @@ use crate::aside::Stood;
 use crate::dual::is_dual;
 use crate::flows::Gone;
 use crate::gates::{Loss, Place};
-use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil};
+use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil, pay_floor};
 use crate::lines::Judgement;
 use crate::manage::{Departure, Verdict};
 use crate::profile::Profile;
@@ -14,6 +14,7 @@ use crate::rate::{Fine, fine, nanos};
 use crate::scheduler::{Leaving, Scheduler};
 use crate::sharing::Turn;
 use crate::slab::Head;
+use crate::splits::{is_apart_from_flows, is_split};
 use crate::state::{Rest, UserState};
 use crate::users::User;
 use crate::watch::Fate;
@@ -103,10 +104,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     #[inline(always)]
     fn goes_at_once(&mut self, user: u32, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Option<bool> {
         let moment = fine(now);
-        let User { gate, state, rest, share, .. } = self.users.at_mut(user);
+        let User { gate, state, rest, share, floors, .. } = self.users.at_mut(user);
         let standing = gate.standing();
         let profile = self.profiles.user(standing.profile());
-        let judgement = judge(gate, state, rest, share, profile, &self.slab, moment);
+        let judgement = judge(gate, state, rest, (share, floors), profile, &self.slab, moment);
         let Judgement::May(rank, false) = judgement else { return None };
         let class = rank / 2;
         let asked = profile.asked >> class & 1 != 0;
@@ -166,9 +167,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let (moment, Turn { subport, user, lent }) = (fine(now), turn);
         let lender = if TREE { self.lines.wanting.lender() } else { NONE };
         self.ask_for_user(self.lines.wanting.behind(user));
-        let User { gate, state, rest, share, .. } = self.users.at_mut(user);
+        let User { gate, state, rest, share, floors, .. } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
-        let next = next_packet(state, rest, profile, &self.slab, moment)
+        let next = next_packet(state, rest, floors, profile, &self.slab, moment)
             .filter(|next| ceil_at(share, profile, next.length) <= moment);
         let (Some(Next { class, queue, length }), Some(sharing)) = (next, profile.sharing) else {
             // It has another profile since it came to stand here.
@@ -232,7 +233,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         out: &mut impl FnMut(Leaving<T>),
     ) -> Option<(Judgement, bool)> {
         let (moment, Next { class, queue, length }) = (fine(now), next);
-        let User { gate, state, rest, share, .. } = self.users.at_mut(user);
+        let User { gate, state, rest, share, floors, .. } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
         let watched = gate.standing().is_watched();
         let first = state.queues.get_mut(queue)?;
@@ -241,9 +242,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let item = self.slab.pop_front(first)?;
         if fair != NONE {
             let gone = Gone { fair, length, class: usize::from(class), profile, now };
-            *first = match is_dual(fair) {
-                true => self.duals.sent(&mut self.slab, (fair, *first), length, profile.coupling(class.into())),
+            *first = match is_apart_from_flows(fair) {
                 false => self.flows.sent(&mut self.slab, *first, &gone),
+                true if is_split(fair) => self.splits.left(&mut self.slab, *first, &gone, user, true),
+                true => self.duals.sent(&mut self.slab, (fair, *first), length, profile.coupling(class.into())),
             };
         }
         let emptied = *first == NONE;
@@ -253,15 +255,12 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         pay_ceil(share, profile, length, moment);
         let bytes = length.saturating_sub(self.setup.overhead);
         gate.sent(bytes);
-        if profile.capped >> class & 1 != 0 {
+        if profile.counted >> class & 1 != 0 {
+            pay_floor(floors, profile, class.into(), length, moment);
             pay_cap(rest, profile, class, length, moment);
-            self.crowds.pay(
-                self.profiles.class(gate.standing().subport(), class),
-                gate.standing().subport(),
-                class,
-                length,
-                moment,
-            );
+            for at in self.lines.path(gate.standing().subport().into()) {
+                self.crowds.pay(self.profiles.class(at as u16, class), at as u16, class, length, moment);
+            }
             state.used(class);
         }
         state.pay(queue, length);
@@ -271,7 +270,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if emptied {
             state.emptied(queue);
         }
-        let judgement = judge(gate, state, rest, share, profile, &self.slab, moment);
+        let judgement = judge(gate, state, rest, (share, floors), profile, &self.slab, moment);
         if watched {
             self.users.gates.note(user, Fate::Sent(bytes, now.saturating_sub(since)), now);
         }
@@ -353,8 +352,11 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let class = UserState::<C, Q>::class_of(queue);
         let (manage, node) = (profile.manage(class), user_state.first(queue));
         let head = self.slab.head(node);
-        if is_dual(head.fair) {
-            return self.goes(user, class, queue, &head, now);
+        if is_apart_from_flows(head.fair) {
+            return match is_split(head.fair) {
+                true => self.goes_of_split(user, class, &head, now),
+                false => self.goes(user, class, queue, &head, now),
+            };
         }
         let Some(manage) = manage else { return true };
         let Head { since, length, count, fair } = head;
@@ -367,8 +369,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
                 false => Some(self.flows.note(flow)),
                 true => Some(self.flows.state_mut(flow)),
             }
-        } else if profile.fair >> class & 1 != 0 {
-            // It becomes fair when its user is looked at.
+        } else if (profile.fair | profile.split) >> class & 1 != 0 {
+            // It becomes so when its user is looked at.
             return true;
         } else {
             self.states.at_mut(user).get_mut(queue)

@@ -23,7 +23,7 @@ use crate::slab::{Head, Slab};
 use crate::state::UserState;
 
 /// In what a first packet says of its queue: that it has two lines, and takes no turns of flows.
-const DUAL: u32 = 1 << 31;
+pub(crate) const DUAL: u32 = 1 << 31;
 
 /// Whether what a first packet says is that its queue has two lines.
 #[inline(always)]

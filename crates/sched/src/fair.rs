@@ -5,12 +5,14 @@
 
 use weir_table::indexed::NONE;
 
+use crate::admit::Order;
 use crate::dual::is_dual;
 use crate::flows::{Flows, Joining};
 use crate::gates::Loss;
 use crate::offer::{Displaced, Offer, Offered};
-use crate::profile::Profiles;
+use crate::profile::{Profile, Profiles};
 use crate::scheduler::Scheduler;
+use crate::splits::is_split;
 use crate::state::UserState;
 
 impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TREE> {
@@ -59,27 +61,51 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         Some(Displaced { item, loss: Loss::QueueFull })
     }
 
-    /// Has the queues of a user be fair, or have two lines, as its profile wants, with what waits in them. Their first packets stay the first.
+    /// Has the packets of each class of a user wait in the order that its profile wants, with what waits in them. Their first packets stay the first.
     pub(crate) fn reorder(&mut self, user: u32) {
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
         let state = self.users.states.at(user);
         for queue in (0..Q).filter(|queue| state.backlog >> queue & 1 != 0) {
             let first = state.first(queue);
             let class = UserState::<C, Q>::class_of(queue);
-            let (fair, dual) = (profile.fair >> class & 1 != 0, profile.dual >> class & 1 != 0);
-            match self.slab.fair(first) {
-                NONE => {}
-                of if is_dual(of) && !dual => self.duals.dissolve(&mut self.slab, first),
-                of if !is_dual(of) && !fair => self.flows.dissolve(&mut self.slab, first),
-                _ => continue,
+            let wanted = profile.order(class);
+            let is = match self.slab.fair(first) {
+                NONE => Order::One,
+                of if is_dual(of) => Order::Lines,
+                of if is_split(of) => Order::Split,
+                _ => Order::Fair,
+            };
+            if is == wanted {
+                continue;
             }
-            match (fair, dual) {
-                (true, _) => self.flows.adopt(&mut self.slab, first),
-                (_, true) => self.duals.adopt(&mut self.slab, first),
+            match is {
+                Order::One => {}
+                Order::Fair => self.flows.dissolve(&mut self.slab, first),
+                Order::Lines => self.duals.dissolve(&mut self.slab, first),
+                Order::Split => self.splits.dissolve(&mut self.slab, first),
+            }
+            match (wanted, profile.classes.get(class)) {
+                (Order::Fair, _) => self.flows.adopt(&mut self.slab, first),
+                (Order::Lines, _) => self.duals.adopt(&mut self.slab, first),
+                (Order::Split, Some(rules)) => self.splits.adopt(&mut self.slab, first, rules),
                 _ => {}
             }
         }
         self.forget_coupling(user);
+        self.settle_parts(user);
+    }
+}
+
+impl Profile {
+    /// How packets wait in the queues of a class.
+    fn order(&self, class: usize) -> Order {
+        let is = |bits: u8| bits >> class & 1 != 0;
+        match () {
+            () if is(self.fair) => Order::Fair,
+            () if is(self.dual) => Order::Lines,
+            () if is(self.split) => Order::Split,
+            () => Order::One,
+        }
     }
 }
 

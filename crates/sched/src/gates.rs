@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use weir_stage::Ways as _;
 use weir_table::indexed::{Indexed, NONE};
 
 use crate::class::MAX_CLASSES;
-use crate::hold::{Held, Hold};
+use crate::hold::{Held, Hold, Level};
 use crate::profile::LEVELS;
 use crate::rate::Fine;
 use crate::shaper::Exit;
@@ -259,8 +259,19 @@ pub struct Gates {
     marks: OnceLock<Marks>,
     /// Packets of each user that the coupling of two lines dropped; made when anybody has such.
     coupled: OnceLock<Box<[AtomicU64]>>,
+    /// Of each user and class, the subport for which it [stood aside](crate::aside) last; made when any has rates of classes.
+    spots: OnceLock<Spots>,
     pub(crate) watches: Watches,
 }
+
+/// Numbers of subports, by user and class; [`NOWHERE`] where there is none.
+#[derive(Debug)]
+struct Spots {
+    numbers: Box<[AtomicU16]>,
+    classes: usize,
+}
+
+const NOWHERE: u16 = u16::MAX;
 
 /// Whether a subport is full, and what is above it.
 #[derive(Debug)]
@@ -304,6 +315,7 @@ impl Gates {
             subports: Indexed::from_fn(subports as usize, |_| Full::default(), Full::default()),
             marks: OnceLock::new(),
             coupled: OnceLock::new(),
+            spots: OnceLock::new(),
             watches: Watches::default(),
         }
     }
@@ -317,6 +329,28 @@ impl Gates {
     /// So many users may have queues with two lines.
     pub(crate) fn make_coupled(&self, users: u32) {
         self.coupled.get_or_init(|| (0..users).map(|_| AtomicU64::new(0)).collect());
+    }
+
+    /// So many users with so many classes may stand aside.
+    pub(crate) fn make_spots(&self, users: u32, classes: usize) {
+        let numbers = || (0..users as usize * classes).map(|_| AtomicU16::new(NOWHERE)).collect();
+        self.spots.get_or_init(|| Spots { numbers: numbers(), classes });
+    }
+
+    fn spot_of(&self, user: u32, class: usize) -> Option<&AtomicU16> {
+        self.spots.get().and_then(|all| all.numbers.get(user as usize * all.classes + class))
+    }
+
+    /// The subport for which a user stood aside last with a class.
+    pub(crate) fn spot(&self, user: u32, class: usize) -> Option<u32> {
+        let number = self.spot_of(user, class)?.load(Ordering::Relaxed);
+        (number != NOWHERE).then_some(number.into())
+    }
+
+    pub(crate) fn set_spot(&self, user: u32, class: usize, number: u16) {
+        if let Some(spot) = self.spot_of(user, class) {
+            spot.store(number, Ordering::Relaxed);
+        }
     }
 
     fn coupled(&self, user: u32) -> Option<&AtomicU64> {
@@ -347,7 +381,12 @@ impl Gates {
     pub fn hold(&self, user: u32, now: u64) -> Option<Hold> {
         let at = user as usize;
         let subport = self.gates.items().get(at)?.standing().subport();
-        self.tallies.items().get(at)?.held.at(self.levels(subport.into()), now)
+        let hold = self.tallies.items().get(at)?.held.at(self.levels(subport.into()), now)?;
+        let Level::SubportClass(class) = hold.level else { return Some(hold) };
+        // It may stand aside for one above its own.
+        let spot = self.spot(user, class.into());
+        let above = self.levels(subport.into()).skip(1).find(|(number, _)| spot == Some(*number));
+        Some(above.map_or(hold, |(number, _)| Hold { level: Level::AboveClass(class, number as u16), ..hold }))
     }
 
     /// A subport and those above it, the lowest first.

@@ -20,6 +20,8 @@ pub enum Level {
     Class(u8),
     /// Its subport may send no more of the class of this number.
     SubportClass(u8),
+    /// A subport above its own, of the second number, may send no more of the class of the first.
+    AboveClass(u8, u16),
     /// Its subport may send no more.
     Subport,
     /// A subport above its own, of this number, may send no more.
@@ -37,6 +39,7 @@ impl Level {
         match self {
             Level::Class(class) => Level::Class(name(class)),
             Level::SubportClass(class) => Level::SubportClass(name(class)),
+            Level::AboveClass(class, number) => Level::AboveClass(name(class), number),
             other => other,
         }
     }
@@ -65,6 +68,7 @@ impl fmt::Display for Hold {
             Level::Ceil => "ceil",
             Level::Class(class) => return write!(f, "class {class}"),
             Level::SubportClass(class) => return write!(f, "class {class} of subport"),
+            Level::AboveClass(class, number) => return write!(f, "class {class} of subport {number}"),
             Level::Subport => "subport",
             Level::Above(number) => return write!(f, "subport {number}"),
             Level::Port => "port",

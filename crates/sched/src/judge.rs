@@ -9,6 +9,7 @@ use crate::rate::Fine;
 use crate::sharing::Share;
 use crate::slab::Slab;
 use crate::state::{Rest, UserState};
+use crate::users::Floors;
 
 /// What a user may do at `now`: send a packet of a class, or from when on. The highest class whose cap allows it goes first; while
 /// it waits for the user's own rate, no lower one takes the tokens away that it saves.
@@ -17,7 +18,7 @@ pub(crate) fn judge<T, const C: usize, const Q: usize>(
     gate: &Gate,
     state: &mut UserState<C, Q>,
     rest: &mut Rest<C>,
-    share: &Share,
+    (share, floors): (&Share, &Floors<C>),
     profile: &Profile,
     slab: &Slab<T>,
     now: Fine,
@@ -25,8 +26,8 @@ pub(crate) fn judge<T, const C: usize, const Q: usize>(
     if state.backlog == 0 {
         return Judgement::Nothing;
     }
-    if profile.capped != 0 {
-        return judge_capped(gate, state, rest, share, profile, slab, now);
+    if profile.counted != 0 {
+        return judge_counted(gate, state, rest, (share, floors), profile, slab, now);
     }
     let (full_at, class) = (gate.full_at(), state.classes().trailing_zeros() as usize);
     let queue = state.next_queue(rest, class, profile, slab);
@@ -45,22 +46,21 @@ pub(crate) fn judge<T, const C: usize, const Q: usize>(
     Judgement::May(2 * class as u8 + u8::from(!spare), wants)
 }
 
-/// The same where classes have caps, here or in subports: the highest class that is not held back goes first.
+/// The same where classes have caps, here or in subports, or guarantees: of the classes that are not held back, the highest that is due what it is guaranteed goes
+/// first, or else the highest.
 #[inline(never)]
-fn judge_capped<T, const C: usize, const Q: usize>(
+fn judge_counted<T, const C: usize, const Q: usize>(
     gate: &Gate,
     state: &mut UserState<C, Q>,
     rest: &mut Rest<C>,
-    share: &Share,
+    (share, floors): (&Share, &Floors<C>),
     profile: &Profile,
     slab: &Slab<T>,
     now: Fine,
 ) -> Judgement {
     let (full_at, mut from, mut level, mut aside) = (gate.full_at(), Fine::MAX, Level::Rate, None);
-    let mut classes = state.classes();
-    while classes != 0 {
-        let class = classes.trailing_zeros() as usize;
-        classes &= classes - 1;
+    let mut classes = Turns::new(state, rest, floors, profile, slab, now);
+    while let Some(class) = classes.next() {
         let of_subport = Level::SubportClass(class as u8);
         if state.is_aside(class, Stood::Line) {
             aside = aside.or(Some(of_subport));
@@ -103,6 +103,83 @@ fn judge_capped<T, const C: usize, const Q: usize>(
     }
 }
 
+/// The classes of a user that have packets, in the order in which they go: those first that are due what they are guaranteed, the highest before the others.
+struct Turns {
+    /// Bit c: class c is still to come.
+    classes: u8,
+    /// Bit c: it is due what it is guaranteed.
+    due: u8,
+}
+
+impl Turns {
+    #[inline(always)]
+    fn new<T, const C: usize, const Q: usize>(
+        state: &mut UserState<C, Q>,
+        rest: &mut Rest<C>,
+        floors: &Floors<C>,
+        profile: &Profile,
+        slab: &Slab<T>,
+        now: Fine,
+    ) -> Turns {
+        let classes = state.classes();
+        let due = match classes & profile.guaranteed {
+            0 => 0,
+            guaranteed => due(state, rest, floors, guaranteed, profile, slab, now),
+        };
+        Turns { classes, due }
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let of = if self.classes & self.due != 0 { self.classes & self.due } else { self.classes };
+        self.classes &= !(of & of.wrapping_neg());
+        (of != 0).then(|| of.trailing_zeros() as usize)
+    }
+}
+
+/// Those of these classes whose guarantee covers their next packet at `now`.
+#[cold]
+fn due<T, const C: usize, const Q: usize>(
+    state: &mut UserState<C, Q>,
+    rest: &mut Rest<C>,
+    floors: &Floors<C>,
+    guaranteed: u8,
+    profile: &Profile,
+    slab: &Slab<T>,
+    now: Fine,
+) -> u8 {
+    let classes = (0..C).filter(|class| guaranteed >> class & 1 != 0);
+    classes.fold(0, |due, class| {
+        let queue = state.next_queue(rest, class, profile, slab);
+        let covers = covers(floors, profile, class, slab.length(state.first(queue)), now);
+        due | u8::from(covers) << class
+    })
+}
+
+/// Whether what a class is guaranteed covers so many bytes at `now`.
+fn covers<const C: usize>(floors: &Floors<C>, profile: &Profile, class: usize, length: u16, now: Fine) -> bool {
+    let guarantee = profile.classes.get(class).and_then(|class| class.guarantee);
+    guarantee.zip(floors.get(class)).is_some_and(|(bucket, full_at)| bucket.eligible_at(*full_at, length) <= now)
+}
+
+/// A packet of a class goes: on account of what that is guaranteed, if that covers it.
+#[cold]
+pub(crate) fn pay_floor<const C: usize>(
+    floors: &mut Floors<C>,
+    profile: &Profile,
+    class: usize,
+    length: u16,
+    now: Fine,
+) {
+    if !covers(floors, profile, class, length, now) {
+        return;
+    }
+    let guarantee = profile.classes.get(class).and_then(|class| class.guarantee);
+    if let (Some(bucket), Some(full_at)) = (guarantee, floors.get_mut(class)) {
+        *full_at = bucket.after(*full_at, length, now);
+    }
+}
+
 /// Held until the earlier of two times.
 #[inline(always)]
 fn earlier(from: Fine, level: Level, other: Fine, of_other: Level, wants: bool) -> Judgement {
@@ -122,14 +199,13 @@ pub(crate) struct Next {
 pub(crate) fn next_packet<T, const C: usize, const Q: usize>(
     state: &mut UserState<C, Q>,
     rest: &mut Rest<C>,
+    floors: &Floors<C>,
     profile: &Profile,
     slab: &Slab<T>,
     now: Fine,
 ) -> Option<Next> {
-    let mut classes = state.classes();
-    while classes != 0 {
-        let class = classes.trailing_zeros() as usize;
-        classes &= classes - 1;
+    let mut classes = Turns::new(state, rest, floors, profile, slab, now);
+    while let Some(class) = classes.next() {
         let queue = state.next_queue(rest, class, profile, slab);
         let length = slab.length(state.first(queue));
         if is_open(state, rest, profile, class, length, now) {

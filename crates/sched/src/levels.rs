@@ -15,7 +15,6 @@ pub fn faults(subports: &Subports) -> Vec<Fault> {
     let mut faults: Vec<Fault> = subports.keys().filter_map(|name| parent_fault(subports, name)).collect();
     if faults.is_empty() && subports.values().any(|subport| subport.parent.is_some()) {
         let below = children(subports);
-        faults.extend(subports.keys().filter_map(|name| class_fault(subports, &below, name)));
         faults.extend(subports.keys().filter_map(|name| promise_fault(subports, &below, name)));
     }
     faults
@@ -61,17 +60,6 @@ fn children(subports: &Subports) -> BTreeMap<&str, BTreeSet<&str>> {
     below
 }
 
-/// Rates of classes are for users of a subport itself.
-fn class_fault(subports: &Subports, below: &BTreeMap<&str, BTreeSet<&str>>, name: &str) -> Option<Fault> {
-    let first = below.get(name)?.first()?;
-    (!subports.get(name)?.classes.is_empty()).then(|| {
-        let problem = format!(
-            "{first} is below it, and rates of classes count for users of a subport itself: leave classes out here, and write them in {first}"
-        );
-        (format!("{name}.classes"), problem)
-    })
-}
-
 /// A subport may send what is guaranteed to those right below it. All parents are sound.
 fn promise_fault(subports: &Subports, below: &BTreeMap<&str, BTreeSet<&str>>, name: &str) -> Option<Fault> {
     let subport = subports.get(name)?;
@@ -103,10 +91,9 @@ fn promised_below(subports: &Subports, below: &BTreeMap<&str, BTreeSet<&str>>, n
 
 #[cfg(test)]
 mod tests {
-    use weir_config::{Nanos, Size};
+    use weir_config::Size;
 
     use super::*;
-    use crate::config::SubportClassConfig;
 
     fn subports(all: &[(&str, Option<&str>, u64, u64)]) -> Subports {
         let rate = |mbit: u64| (mbit > 0).then(|| Rate::new(mbit * 1_000_000));
@@ -151,17 +138,6 @@ mod tests {
                 "d.parent: no subport is called \"x\"; declare it in subports, or name one of a, b, c",
             ]
         );
-    }
-
-    #[test]
-    fn classes_have_rates_at_the_lowest_level_alone() {
-        let mut all = subports(&[("a", None, 0, 0), ("b", Some("a"), 0, 0)]);
-        let classes = || vec![SubportClassConfig { tc_rate: None, tc_period: Nanos::new(1_000) }];
-        all.get_mut("b").unwrap().classes = classes();
-        assert_eq!(faults(&all), []);
-        all.get_mut("a").unwrap().classes = classes();
-        let words = "b is below it, and rates of classes count for users of a subport itself: leave classes out here, and write them in b";
-        assert_eq!(faults(&all), [("a.classes".to_owned(), words.to_owned())]);
     }
 
     #[test]

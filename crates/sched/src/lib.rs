@@ -63,6 +63,7 @@ mod share;
 mod sharing;
 pub mod simulation;
 mod slab;
+mod splits;
 mod state;
 mod straight;
 mod tree;

@@ -15,6 +15,8 @@ pub const QUANTUM: u32 = 1600;
 pub struct ClassProfile {
     /// Its rate cap.
     pub cap: Bucket,
+    /// What it is guaranteed of what its user sends, if anything: as far as that goes, it goes before higher classes.
+    pub guarantee: Option<Bucket>,
     /// Packets that wait in each of its queues at most.
     pub queue_size: u16,
     /// What decides about its packets beside the size of the queue.
@@ -24,6 +26,9 @@ pub struct ClassProfile {
     pub fair: bool,
     /// What couples the two lines of each of its queues, if they have [two](crate::dual). Then it has no management, and flows do not take turns.
     pub dual: Option<L4s>,
+    /// Weights of its queues, where it has several: none for one, and in the lowest class, whose weights are the [profile's](Profile::new). They do not
+    /// count where flows take turns, or queues have two lines.
+    pub weights: Box<[u8]>,
 }
 
 impl ClassProfile {
@@ -34,7 +39,15 @@ impl ClassProfile {
 
 impl Default for ClassProfile {
     fn default() -> ClassProfile {
-        ClassProfile { cap: Bucket::UNLIMITED, queue_size: 64, manage: None, fair: false, dual: None }
+        ClassProfile {
+            cap: Bucket::UNLIMITED,
+            guarantee: None,
+            queue_size: 64,
+            manage: None,
+            fair: false,
+            dual: None,
+            weights: Box::default(),
+        }
     }
 }
 
@@ -54,6 +67,10 @@ pub struct Profile {
     pub(crate) classes: [ClassProfile; MAX_CLASSES],
     /// Bit c: class c has a cap, or some subport has a rate for it.
     pub(crate) capped: u8,
+    /// Bit c: class c is guaranteed something.
+    pub(crate) guaranteed: u8,
+    /// Bit c: what is sent of class c counts against either.
+    pub(crate) counted: u8,
     /// Bit c: packets of class c are asked about as they go: it is managed, or some subport has a rate for it.
     pub(crate) asked: u8,
     /// Bit c: class c has a management, fair queues, or dual ones.
@@ -62,9 +79,13 @@ pub struct Profile {
     pub(crate) fair: u8,
     /// Bit c: the queues of class c are dual.
     pub(crate) dual: u8,
+    /// Bit c: class c, above the lowest, has several queues.
+    pub(crate) split: u8,
+    /// Bit c: packets of class c do not wait one behind the other, as one of these three says.
+    pub(crate) apart: u8,
     /// What it may have beyond its rate, if anything.
     pub(crate) sharing: Option<Sharing>,
-    /// Whether there is more to it than a rate: any class has a cap, here or in a subport, a management, fair or dual queues, or it shares.
+    /// Whether there is more to it than a rate: any class has a cap, here or in a subport, or a guarantee, a management, fair or dual queues, or it shares.
     pub(crate) special: bool,
     /// Bytes per round of the queues in the lowest class.
     pub(crate) quanta: [u32; MAX_QUEUES],
@@ -82,16 +103,22 @@ impl Profile {
         let weight = |n: usize| weights.get(n).copied().unwrap_or(1).max(1);
         let (capped, fair) = (bits(&|class| !class.cap.is_unlimited()), bits(&|class| class.fair));
         let dual = bits(&|class| class.dual.is_some()) & !fair;
+        let split = bits(&|class| class.weights.len() > 1) & !(fair | dual);
+        let guaranteed = bits(&|class| class.guarantee.is_some());
         let managed = fair | dual | bits(&|class| class.manage.is_some());
         Profile {
             bucket,
             capped,
+            guaranteed,
+            counted: capped | guaranteed,
             asked: managed,
             managed,
             fair,
             dual,
+            split,
+            apart: fair | dual | split,
             sharing: None,
-            special: capped | managed != 0,
+            special: capped | guaranteed | managed != 0,
             quanta: std::array::from_fn(|n| u32::from(weight(n)) * QUANTUM),
             classes,
         }
@@ -115,8 +142,9 @@ impl Profile {
     fn limited(&self, classes: u8) -> Profile {
         let own = |(_, class): &(usize, &ClassProfile)| !class.cap.is_unlimited();
         let capped = self.classes.iter().enumerate().filter(own).fold(classes, |bits, (n, _)| bits | 1 << n);
-        let special = capped | self.managed != 0 || self.sharing.is_some();
-        Profile { capped, asked: self.managed | classes, special, ..self.clone() }
+        let counted = capped | self.guaranteed;
+        let special = counted | self.managed != 0 || self.sharing.is_some();
+        Profile { capped, counted, asked: self.managed | classes, special, ..self.clone() }
     }
 
     /// With a share of what others leave, by weight (at least 1), up to what `ceil` allows together with what its own bucket does.
@@ -157,7 +185,7 @@ impl SubportProfile {
         SubportProfile { guarantee: Some(guarantee), ..self }
     }
 
-    /// Whose users may send so much together of a class, by its number. What is in subports below it does not count.
+    /// Whose users may send so much together of a class, by its number, with what is in subports below it.
     pub fn class(mut self, class: usize, bucket: Bucket) -> SubportProfile {
         self.classes.iter_mut().skip(class).take(1).for_each(|place| *place = bucket);
         self
@@ -244,6 +272,11 @@ impl Profiles {
         None
     }
 
+    /// Whether any class of a user is guaranteed anything.
+    pub(crate) fn guarantees(&self) -> bool {
+        self.users.iter().any(|user| user.guaranteed != 0)
+    }
+
     /// Whether any user shares.
     pub(crate) fn shares(&self) -> bool {
         self.users.iter().any(|user| user.sharing.is_some())
@@ -257,6 +290,6 @@ impl Profiles {
 
     /// Whether any queue, as a whole, has a management, or has two lines that are coupled.
     pub(crate) fn managed(&self) -> bool {
-        self.users.iter().any(|user| user.managed & !user.fair != 0)
+        self.users.iter().any(|user| user.managed & !(user.fair | user.split) != 0)
     }
 }

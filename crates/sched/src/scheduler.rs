@@ -21,8 +21,9 @@ use crate::profile::{Profile, Profiles, SubportProfile};
 use crate::rate::{Fine, fine};
 use crate::sharing::Share;
 use crate::slab::Slab;
+use crate::splits::{Splits, is_split};
 use crate::state::{Rest, UserState};
-use crate::users::{User, Users};
+use crate::users::{Floors, User, Users};
 
 /// How large a scheduler is.
 #[derive(Clone, Copy, Debug)]
@@ -64,9 +65,11 @@ pub struct Scheduler<T, const C: usize, const Q: usize, const TREE: bool = false
     pub(crate) flows: Flows,
     /// Queues with two lines; none where no profile has one.
     pub(crate) duals: Duals,
+    /// Classes above the lowest with several queues; none where no profile has one.
+    pub(crate) splits: Splits,
     /// Users whom rates of classes of subports hold back; none where no subport has any.
     pub(crate) crowds: Crowds,
-    /// Any queue may be fair, or have two lines.
+    /// Any queue may be fair, have two lines, or be several.
     pub(crate) apart: bool,
     /// What outsiders do not know.
     pub(crate) seed: u32,
@@ -95,6 +98,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             states: Indexed::new(managed as usize, [State::default(); Q]),
             flows: Flows::new(0, 0),
             duals: Duals::new(0, 0),
+            splits: Splits::new(0, 0),
             crowds: Crowds::none(),
             apart: false,
             seed: RandomState::new().hash_one(0) as u32,
@@ -119,10 +123,14 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     fn make_room(&mut self) {
         self.make_flows();
         self.make_duals();
+        self.make_splits();
         self.make_crowds();
-        self.apart = !self.flows.is_empty() || !self.duals.is_empty();
+        self.apart = !self.flows.is_empty() || !self.duals.is_empty() || !self.splits.is_empty();
         if self.profiles.marks() {
             self.users.gates.make_marks(self.setup.users, C);
+        }
+        if self.profiles.guarantees() && self.users.floors.is_empty() {
+            self.users.make_floors();
         }
         if self.profiles.shares() && self.users.shares.is_empty() {
             self.users.make_shares();
@@ -192,6 +200,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             Order::One => {}
             Order::Fair => return Ok(self.join(&offer, queue, packet, now).or(displaced)),
             Order::Lines => return Ok(self.join_line(&offer, queue, packet, now).or(displaced)),
+            Order::Split => return Ok(self.join_split(&offer, queue, packet, now).or(displaced)),
         }
         let Some(item) = packet.take() else { return Ok(displaced) };
         let Some(first) = self.users.states.at_mut(offer.user).queues.get_mut(queue) else { return Ok(displaced) };
@@ -207,7 +216,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     /// A packet has joined a queue of a user, which was empty or not.
     #[inline(always)]
     pub(crate) fn joined(&mut self, user: u32, queue: usize, joins: bool, now: u64) {
-        let User { gate, tally, state, rest, share } = self.users.at_mut(user);
+        let User { gate, tally, state, rest, share, floors } = self.users.at_mut(user);
         state.backlog |= 1 << queue;
         state.held += 1;
         self.heavy.change(user, state.held - 1, state.held);
@@ -218,7 +227,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         };
         if joins && !settled {
             let profile = self.profiles.user(standing.profile());
-            let judgement = judge(gate, state, rest, share, profile, &self.slab, fine(now));
+            let judgement = judge(gate, state, rest, (share, floors), profile, &self.slab, fine(now));
             tally.held.judged(&judgement, now);
             self.lines.settle(user, gate, share, judgement, now);
         }
@@ -234,8 +243,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         }
     }
 
-    /// Takes a packet of the lowest queue of who holds most: the last one; of a fair queue one of a fat flow, of one with two lines the
-    /// last of the longer, or the first where there is none.
+    /// Takes a packet of the lowest queue of who holds most: the last one; of a fair queue one of a fat flow, of one with two lines, or a class
+    /// with several queues, the last of the longest, or the first where there is none.
     #[cold]
     pub(crate) fn push_out(&mut self, now: u64) -> Option<Displaced<T>> {
         let user = self.heavy.heaviest()?;
@@ -246,11 +255,13 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let taken = match self.slab.fair(before) {
             NONE => self.slab.pop_back(first),
             fair if is_dual(fair) => self.duals.lose(&mut self.slab, before),
+            fair if is_split(fair) => self.lose_of_split(user, queue, now),
             _ => self.flows.lose(&mut self.slab, before),
         };
+        let state = self.users.states.at_mut(user);
         let item = match taken {
             Some(item) => {
-                let emptied = *first == NONE;
+                let emptied = state.first(queue) == NONE;
                 state.held -= 1;
                 self.heavy.change(user, state.held + 1, state.held);
                 if emptied {
@@ -283,8 +294,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     pub(crate) fn tell_emptied(&mut self, user: u32, queue: usize, now: u64) {
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
         let number = UserState::<C, Q>::class_of(queue);
-        if profile.fair >> number & 1 != 0 {
-            return; // each flow has been told
+        if (profile.fair | profile.split) >> number & 1 != 0 {
+            return; // that of each flow, or queue, has been told
         }
         if let Some(manage) = profile.manage(number)
             && let Some(state) = self.states.at_mut(user).get_mut(queue)
@@ -302,9 +313,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if fair != NONE {
             let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
             let gone = Gone { fair, length, class: UserState::<C, Q>::class_of(queue), profile, now };
-            *first = match is_dual(fair) {
-                true => self.duals.dropped(&mut self.slab, (fair, *first)),
-                false => self.flows.dropped(&mut self.slab, *first, &gone),
+            *first = match fair {
+                fair if is_dual(fair) => self.duals.dropped(&mut self.slab, (fair, *first)),
+                fair if is_split(fair) => self.splits.left(&mut self.slab, *first, &gone, user, false),
+                _ => self.flows.dropped(&mut self.slab, *first, &gone),
             };
         }
         let emptied = *first == NONE;
@@ -318,9 +330,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// Puts a user where it belongs, behind those who stand there.
     pub(crate) fn settle(&mut self, user: u32, now: u64) {
-        let User { gate, tally, state, rest, share } = self.users.at_mut(user);
+        let User { gate, tally, state, rest, share, floors } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
-        let judgement = judge(gate, state, rest, share, profile, &self.slab, fine(now));
+        let judgement = judge(gate, state, rest, (share, floors), profile, &self.slab, fine(now));
         tally.held.judged(&judgement, now);
         self.lines.settle(user, gate, share, judgement, now);
     }
@@ -358,20 +370,21 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let last = (self.lines.subports.len() - 1) as u16;
         let watched = self.users.gates.watches.begin(user, now);
         self.forget_aside(user);
-        let User { gate, rest, share, .. } = self.users.at_mut(user);
+        let User { gate, rest, share, floors, .. } = self.users.at_mut(user);
         self.lines.settle(user, gate, share, Judgement::Nothing, now);
         let before = gate.standing();
         gate.set_standing(Standing::new(profile, subport.min(last)).watched(watched));
         let new = self.profiles.user(profile);
         // Who is new has all that its profile allows.
         let old = if before.is_open() { self.profiles.user(before.profile()) } else { new };
-        carry(gate, rest, share, (old, new), fine(now));
+        carry(gate, rest, (share, floors), (old, new), fine(now));
         self.reorder(user);
         self.settle(user, now);
     }
 
     /// Replaces the profiles. The number of subports stays; users are to be [assigned](Scheduler::assign) again where their profiles are
-    /// not the same, so that each goes by its new one at once and not when it is looked at next.
+    /// not the same, or their subport is below another one, so that each goes by that at once and not when it is looked at next, or
+    /// comes back from where it stands aside.
     pub fn set_profiles(&mut self, profiles: Arc<Profiles>, now: u64) {
         // Who stands aside for a class does so until it comes back, whoever has a rate for it then.
         let all = self.profiles.limited | profiles.limited;
@@ -425,7 +438,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 fn carry<const C: usize>(
     gate: &Gate,
     rest: &mut Rest<C>,
-    share: &mut Share,
+    (share, floors): (&mut Share, &mut Floors<C>),
     (old, new): (&Profile, &Profile),
     now: Fine,
 ) {
@@ -436,6 +449,11 @@ fn carry<const C: usize>(
     gate.set_full_at(new.bucket.carry(&old.bucket, gate.full_at(), now));
     for (full_at, (old, new)) in rest.class_full_at.iter_mut().zip(old.classes.iter().zip(&new.classes)) {
         *full_at = new.cap.carry(&old.cap, *full_at, now);
+    }
+    for (full_at, (old, new)) in floors.iter_mut().zip(old.classes.iter().zip(&new.classes)) {
+        if let Some(guarantee) = new.guarantee {
+            *full_at = guarantee.carry(&old.guarantee.unwrap_or(guarantee), *full_at, now);
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use crate::profile::Profiles;
 use crate::scheduler::{Scheduler, Setup};
 use crate::shaper::Shaper;
 use crate::share::{Limits, Shares, SubportLimits};
+use crate::splits::Splits;
 use crate::watch::{Asked, Told};
 use weir_stage::ownership::Owners;
 
@@ -304,6 +305,11 @@ impl Shaping {
         self.assigned.get(user as usize).map_or(NOBODY, |word| word.load(Ordering::Relaxed))
     }
 
+    /// Classes that are used.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
     /// Users at most.
     pub fn users(&self) -> u32 {
         self.users
@@ -363,7 +369,8 @@ impl Shaping {
         let book = self.book();
         let flows = if book.profiles.fair() { Flows::BYTES } else { 0 };
         let lines = if book.profiles.duals() { Duals::BYTES } else { 0 };
-        (user, packet + flows + lines)
+        let parts = if book.profiles.splits() { Splits::BYTES } else { 0 };
+        (user, packet + flows + lines + parts)
     }
 
     /// A stage that shapes, at the rate of the whole port: one worker has it. It finds the user of a packet in the lane `user`, its class in
@@ -433,7 +440,7 @@ impl Book {
     fn merge(&mut self, profiles: &Profiles) {
         self.limits = self.configured.clone();
         for (limits, given) in self.limits.subports.iter_mut().zip(&self.given) {
-            *limits = limits.given(*given);
+            *limits = given.unwrap_or(*limits);
         }
         let (port, subports) = Shares::new(Owners::ONE, self.limits.subports.len()).of(0, &self.limits);
         self.profiles = Arc::new(profiles.with_rates(port, subports));

@@ -63,11 +63,6 @@ impl SubportLimits {
         let limits = self.classes.iter().enumerate().filter_map(|(class, limit)| Some((class, (*limit)?)));
         limits.fold(profile, |profile, (class, limit)| profile.class(class, bucket(limit)))
     }
-
-    /// The same where something was given in place of all but what its classes may send.
-    pub(crate) fn given(self, given: Option<SubportLimits>) -> SubportLimits {
-        SubportLimits { classes: self.classes, ..given.unwrap_or(self) }
-    }
 }
 
 /// Which subports are above each.

@@ -9,7 +9,7 @@
 use weir_table::indexed::Indexed;
 use weir_table::links::{Linked, Links, List};
 
-use crate::profile::SubportProfile;
+use crate::profile::{QUANTUM, SubportProfile};
 use crate::rate::{Bucket, Fine, fine};
 use crate::tree::Branch;
 
@@ -87,7 +87,8 @@ impl<const TREE: bool> Wanting<TREE> {
             users: List::EMPTY,
             guarantee: None,
             full_at: 0,
-            quantum: 0,
+            // Where there are no subports, all users are in one of which nothing is said.
+            quantum: QUANTUM,
             deficit: 0,
             wants: false,
             lends: false,

@@ -2,7 +2,7 @@
 
 use crate::dequeue::pay_cap;
 use crate::gates::{Loss, Place};
-use crate::judge::{cap_at, ceil_at, pay_ceil};
+use crate::judge::{cap_at, ceil_at, pay_ceil, pay_floor};
 use crate::profile::Profile;
 use crate::rate::{Fine, fine};
 use crate::scheduler::{Offer, Refused, Scheduler};
@@ -91,17 +91,18 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     ) -> Result<bool, Refused> {
         let queue = UserState::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
         let class = UserState::<C, Q>::class_of(queue);
-        let of =
-            |profile: &Profile| (profile.capped >> class & 1 != 0, (profile.managed & !profile.fair) >> class & 1 != 0);
-        let (capped, managed) = of(self.profiles.user(profile));
+        let of = |profile: &Profile| {
+            (profile.counted >> class & 1 != 0, (profile.managed & !profile.fair) >> class & 1 != 0)
+        };
+        let (counted, managed) = of(self.profiles.user(profile));
         let User { rest, share, .. } = self.users.at_mut(offer.user);
-        if capped && cap_at(rest, self.profiles.user(profile), class, offer.length) > fine(now) {
+        if counted && cap_at(rest, self.profiles.user(profile), class, offer.length) > fine(now) {
             return Ok(false);
         }
         if ceil_at(share, self.profiles.user(profile), offer.length) > fine(now) {
             return Ok(false);
         }
-        if capped && !self.class_passes(offer, class as u8, now) {
+        if counted && !self.class_passes(offer, class as u8, now) {
             return Ok(false);
         }
         if managed && self.profiles.user(profile).dual >> class & 1 != 0 {
@@ -115,14 +116,19 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
                 return Err(refused);
             }
             // It has come to an empty queue, and leaves it empty.
-            self.tell_emptied(offer.user, queue, now);
+            match self.profiles.user(profile).split >> class & 1 != 0 {
+                true => self.tell_part_emptied(offer, class, now),
+                false => self.tell_emptied(offer.user, queue, now),
+            }
         }
-        let User { gate, state, rest, share, .. } = self.users.at_mut(offer.user);
-        if capped {
+        let User { gate, state, rest, share, floors, .. } = self.users.at_mut(offer.user);
+        if counted {
+            pay_floor(floors, self.profiles.user(profile), class, offer.length, fine(now));
             pay_cap(rest, self.profiles.user(profile), class as u8, offer.length, fine(now));
-            let number = gate.standing().subport();
-            let bucket = self.profiles.class(number, class as u8);
-            self.crowds.pay(bucket, number, class as u8, offer.length, fine(now));
+            for at in self.lines.path(gate.standing().subport().into()) {
+                let bucket = self.profiles.class(at as u16, class as u8);
+                self.crowds.pay(bucket, at as u16, class as u8, offer.length, fine(now));
+            }
             state.used(class as u8);
         }
         pay_ceil(share, self.profiles.user(profile), offer.length, fine(now));

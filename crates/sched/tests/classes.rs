@@ -109,6 +109,53 @@ fn other_classes_and_other_subports_go_on_meanwhile() {
     assert_eq!((world.windows.early, world.windows.late), (0, 0));
 }
 
+/// Sixteen users in each of two subports below one whose class 0 may send 100 Mbit/s; that of the first may send 30.
+#[test]
+fn rates_of_classes_hold_at_each_level_and_users_take_turns_below_them() {
+    let bucket = |rate| Bucket::new(rate, SIZE);
+    let open = || SubportProfile::new(Bucket::UNLIMITED, 1);
+    let subports =
+        vec![open().class(0, bucket(100_000_000)), open().class(0, bucket(30_000_000)).below(0), open().below(0)];
+    let profile = Profile::new(Bucket::new(50_000_000, 4_096), Vec::new(), &[]);
+    let setup = Setup { users: 32, buffers: 8_192, minimum: 8, overhead: 24, wheel: Setup::WHEEL };
+    let table = Profiles::new(bucket(1_000_000_000), subports, vec![profile]);
+    let mut scheduler: Scheduler<u32, 4, 11, true> = Scheduler::new(setup, Arc::new(table));
+    (0..32).for_each(|user| scheduler.assign(user, Some((0, 1 + user as u16 / 16)), 0));
+    let (mut whole, mut part) = (Windows::new(100_000_000, SIZE, FRAME), Windows::new(30_000_000, SIZE, FRAME));
+    let (mut sent, mut now) = ([0_u64; 32], 0);
+    while now < 500 * MILLISECOND {
+        for user in 0..32 {
+            while scheduler.held_by(user) < 4 {
+                let offer = Offer { user, class: ClassQueue::new(0, 0), length: FRAME, colour: 0 };
+                assert!(scheduler.enqueue(offer, now, || Some(user)).is_ok());
+            }
+        }
+        let due = scheduler.dequeue(now, 32, |leaving| {
+            let Leaving::Sent(user) = leaving else { panic!("something is dropped") };
+            sent[user as usize] += u64::from(FRAME);
+            whole.sent(now, FRAME);
+            if user < 16 {
+                part.sent(now, FRAME);
+            }
+        });
+        now = due.max(now + 1);
+    }
+    let mbits = |users: std::ops::Range<usize>| sent[users].iter().sum::<u64>() as f64 * 8e3 / now as f64;
+    assert!((29.7..=30.3).contains(&mbits(0..16)) && (99.0..=100.3).contains(&mbits(0..32)), "{sent:?}");
+    for users in [0..16, 16..32] {
+        let (least, most) = (sent[users.clone()].iter().min().unwrap(), sent[users].iter().max().unwrap());
+        assert!(most - least <= 3 * u64::from(FRAME), "{least} to {most}");
+    }
+    assert_eq!([whole.early, whole.late, part.early, part.late], [0; 4]);
+    let level = |user| scheduler.gates().hold(user, now).map(|hold| hold.level);
+    // Who has come back from one of its levels may have to wait for the other.
+    let own = (0..16).filter(|user| level(*user) == Some(Level::SubportClass(0))).count();
+    assert!(
+        own >= 8 && (0..16).all(|user| matches!(level(user), Some(Level::SubportClass(0) | Level::AboveClass(0, 0))))
+    );
+    assert!((16..32).all(|user| level(user) == Some(Level::AboveClass(0, 0))));
+}
+
 /// Two users whose guarantees the class can keep; all others want of what is left.
 #[test]
 fn guarantees_come_first_and_what_is_left_of_the_class_is_shared() {

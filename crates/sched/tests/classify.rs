@@ -245,7 +245,11 @@ fn classes_that_do_not_exist_are_told() {
         priority: BTreeMap::from([(8, word(1, 0))]),
         usual: Some(word(3, 4)),
     };
-    let keys: Vec<String> = config.faults(CLASSES, QUEUES).into_iter().map(|(key, _)| key).collect();
+    let keys: Vec<String> = config
+        .faults(CLASSES, |class| if class == CLASSES - 1 { QUEUES } else { 1 })
+        .into_iter()
+        .map(|(key, _)| key)
+        .collect();
     assert_eq!(keys, ["rules[2].class", "dscp.ef", "usual", "priority[8]", "rules[3]"]);
     assert_eq!(ClassifyConfig::schema().defects(), Vec::<String>::new());
 }

@@ -58,7 +58,8 @@ impl World {
     fn profiles(fair: bool, queue_size: u16) -> Arc<Profiles> {
         let (target, interval) = (Nanos::new(5 * MS), Nanos::new(100 * MS));
         let manage = Arc::new(Codel::new(&CodelConfig { target, interval, ecn: false }));
-        let class = ClassProfile { cap: Bucket::UNLIMITED, queue_size, manage: Some(manage), fair, dual: None };
+        let class =
+            ClassProfile { cap: Bucket::UNLIMITED, queue_size, manage: Some(manage), fair, ..ClassProfile::default() };
         let profile = Profile::new(Bucket::new(RATE, 2 * u64::from(FULL)), vec![class; 4], &[]);
         Arc::new(Profiles::new(Bucket::new(1_000_000_000, 65_536), vec![], vec![profile]))
     }

@@ -17,12 +17,14 @@ use weir_stage::harness::{Boxed, Harness, Outcome};
 fn class(queue_size: u16) -> ClassConfig {
     ClassConfig {
         tc_rate: None,
+        tc_guarantee: None,
         tc_period: Nanos::new(10_000_000),
         queue_size,
         red: None,
         codel: None,
         flows: FlowOrder::Fifo,
         l4s: None,
+        weights: vec![],
     }
 }
 

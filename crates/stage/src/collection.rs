@@ -166,6 +166,11 @@ impl<T> Said<T> {
 /// The word by which a request takes a value away.
 const NONE: &str = "none";
 
+/// The same, where a field may have several values.
+fn is_list_of_none(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| list.as_slice() == [NONE])
+}
+
 /// Where an entry is described. What is wrong with a field is told by the source; whoever reads it goes on with the others.
 pub trait Source {
     /// A field of one value; `None` if it is wrong.
@@ -293,9 +298,7 @@ impl Source for Arguments<'_> {
     fn many<T: Scalar>(&mut self, field: &str) -> Option<Said<Vec<T>>> {
         match self.value(field) {
             None => Some(Said::Nothing),
-            Some(value) if value == NONE || value.as_array().is_some_and(|list| list.as_slice() == [NONE]) => {
-                Some(Said::None)
-            }
+            Some(value) if value == NONE || is_list_of_none(value) => Some(Said::None),
             Some(_) => self.list(field).map(Said::Some),
         }
     }
@@ -305,7 +308,7 @@ impl Source for Arguments<'_> {
         match self.value(key.name) {
             None if is_required && before.is_none() => self.told(Err(format!("{} is missing", key.name))),
             None => unsaid(key, before),
-            Some(value) if value == NONE && !is_required => unsaid(key, None),
+            Some(value) if (value == NONE || T::IS_LIST && is_list_of_none(value)) && !is_required => unsaid(key, None),
             Some(value) => {
                 let read = self.read_values(key, value);
                 self.told(read)

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use weir_config::{ConfigError, ErrorKind};
 use weir_mem::{Domain, Published};
 use weir_packet::Key;
-use weir_sched::class::MAX_QUEUES;
 use weir_sched::classify::Classifier;
 use weir_sched::config::SchedulerConfig;
 use weir_sched::gates::UserCount;
@@ -250,7 +249,8 @@ pub(crate) fn faults(given: &Given<'_, BngConfig>) -> Vec<ConfigError> {
             wrong(key, "assign: subscribers name their profiles themselves; leave it out".to_owned());
         }
     }
-    let faults = qos.classify.faults(classes(qos), MAX_QUEUES as u8);
+    let queues = |class| both(qos).map(|(_, scheduler)| scheduler.queues(class)).max().unwrap_or(1);
+    let faults = qos.classify.faults(classes(qos), queues);
     faults.into_iter().for_each(|(at, problem)| wrong("classify", format!("{at}: {problem}")));
     let counts: Vec<u8> = both(qos).map(|(_, scheduler)| scheduler.classes).collect();
     if counts.windows(2).any(|pair| pair[0] != pair[1]) {

@@ -64,6 +64,11 @@ pub(crate) fn all() -> Vec<Case> {
             Shaped { class: "flows = \"fair\"", ..flows() },
             "the same where flows take turns (FQ-CoDel)",
         ),
+        case::<32_768, 16>(
+            "users-32k-l4s",
+            Shaped { class: "l4s = {}", ..flows() },
+            "the same in two lines (L4S): every second flow is a scalable one, and marked where it waits",
+        ),
         case::<32_768, 1>(
             "users-32k-overload",
             shaped(50, "2 KiB"),
@@ -135,7 +140,8 @@ fn case<const USERS: u64, const TIMES: u64>(name: &'static str, shaped: Shaped, 
     Case { name, help, needs: &[], script, port_keys: "", knobs: &[], prepare: |_, _, _| Ok(traffic(USERS, TIMES)) }
 }
 
-/// Frames of random users, each of whom sends so many of them, in turns with others. They are of as many flows.
+/// Frames of random users, each of whom sends so many of them, in turns with others. They are of as many flows, every second of which says that it is
+/// scalable: ECT(1), which nobody looks at but a class with two lines.
 fn traffic(users: u64, times: u64) -> Traffic {
     let frame = move |n: u64, bytes: &mut [u8; HEADER]| {
         let (round, turn) = (n / (IN_PLAY * times), n % IN_PLAY);
@@ -147,8 +153,9 @@ fn traffic(users: u64, times: u64) -> Traffic {
         let start = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xa8];
         let tags = tags.iter().flat_map(|tag| [tag.control.to_bytes(), tag.ethertype.to_bytes()].concat());
         // An IPv4 header without options, UDP.
-        let header = [0x45, 0, 0, 38, 0, 0, 0x40, 0, 64, 17, 0, 0, 198, 18, 0, 1, 198, 19, 0, 1];
-        let ports = [4, (n / IN_PLAY % times) as u8, 4, 0];
+        let flow = (n / IN_PLAY % times) as u8;
+        let header = [0x45, flow % 2, 0, 38, 0, 0, 0x40, 0, 64, 17, 0, 0, 198, 18, 0, 1, 198, 19, 0, 1];
+        let ports = [4, flow, 4, 0];
         bytes
             .iter_mut()
             .zip(start.into_iter().chain(tags).chain(header).chain(ports))

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use weir_config::{FilePath, OneOrMany, PacketRate, PortName, Rate, Size, choice, config};
+use weir_sched::class::MAX_CLASSES;
 use weir_sched::classify::ClassifyConfig;
 use weir_sched::config::{LARGEST, LEAST, MOST, SMALLEST, SchedulerConfig};
 use weir_sched::police::PolicerConfig;
 use weir_stage::{UsageConfig, entry};
 
+use crate::classes::ClassRate;
 use crate::key::{AnyPrefix, Tags, UserKey};
 
 choice! {
@@ -77,6 +79,8 @@ entry! {
         pub(crate) weight: u8 = default(1), live, range(1..=100);
         /// The subport above it; the port alone when absent.
         pub(crate) parent: Option<String> = optional, live;
+        /// What its users may send of a class together: `0=100Mbit/s`, with the time over which that holds `0=100Mbit/s,5ms`, or `0=none`. Classes of which nothing is said stay as they are.
+        pub(crate) classes: Vec<ClassRate> = empty, live, length(0..=MAX_CLASSES);
     }
 }
 
@@ -130,10 +134,11 @@ mod tests {
     #[test]
     fn the_schema_is_sound() {
         assert_eq!(QosConfig::schema().defects(), Vec::<String>::new());
-        // What a request may say of a subport is what the configuration may, but for its classes.
+        // What a request may say of a subport is what the configuration may; it writes classes in another way.
         let (entry, config) = (SubportEntry::schema(), weir_sched::config::SubportConfig::schema());
-        assert_eq!(entry.keys.len(), config.keys.len());
-        for (key, same) in entry.keys.iter().skip(1).zip(&config.keys) {
+        let names = |schema: &weir_config::Schema| schema.keys.iter().map(|key| key.name).collect::<Vec<_>>();
+        assert_eq!(names(&entry)[1..], names(&config));
+        for (key, same) in entry.keys.iter().skip(1).zip(&config.keys).filter(|(key, _)| key.name != "classes") {
             assert_eq!(
                 format!("{:?}", (key.name, &key.holds, &key.presence)),
                 format!("{:?}", (same.name, &same.holds, &same.presence))

@@ -7,7 +7,7 @@
 //! | `limit.rs` | stage `qos.limit`: a limiter before all others |
 //! | `back.rs` | stage `qos.back`: the direction that is not shaped |
 //! | `find.rs`, `table.rs` | tables that users are found in |
-//! | `users.rs`, `subports.rs`, `state.rs` | who is a user, what subports may send, and what schedulers are told |
+//! | `users.rs`, `subports.rs`, `classes.rs`, `state.rs` | who is a user, what subports and their classes may send, and what schedulers are told |
 //! | `config.rs`, `load.rs` | the configuration, and what is wrong with it |
 //! | `request.rs`, `show.rs`, `history.rs` | what can be asked at run time |
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@
 mod back;
 mod balance;
 mod cases;
+mod classes;
 mod config;
 mod find;
 mod function;

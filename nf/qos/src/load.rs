@@ -5,7 +5,6 @@ use std::fmt;
 
 use ipnet::IpNet;
 use weir_config::{ConfigError, Element, ErrorKind, Errors, OneOrMany, Row, nearest};
-use weir_sched::class::MAX_QUEUES;
 use weir_sched::classify::Classifier;
 use weir_sched::police::{Policer, Policers};
 use weir_stage::{Entry as _, Env, Given, Layout, Placement, Site};
@@ -148,7 +147,7 @@ impl Loader<'_> {
 
     fn classes(&mut self) {
         let scheduler = &self.config.scheduler;
-        let wrong = self.config.classify.faults(scheduler.classes, MAX_QUEUES as u8);
+        let wrong = self.config.classify.faults(scheduler.classes, |class| scheduler.queues(class));
         for (key, problem) in wrong {
             self.error(ErrorKind::Conflict, "classify", format!("{key}: {problem}"), "");
         }

@@ -36,7 +36,7 @@ pub(crate) static VERBS: &[Verb] = &[
     SUBPORTS.verb(
         "set",
         SubportEntry::CHANGES,
-        "Gives a subport other rates, another size or another weight; what waits stays, and goes by them. The word `none` takes a rate away",
+        "Gives a subport, or classes of it, other rates, another size or another weight; what waits stays, and goes by them. The word `none` takes a rate away",
     ),
     SUBPORTS.verb("reset", SubportEntry::KEYS, "Has the configuration count for a subport again"),
     SUBPORTS.verb("add", SubportEntry::FIELDS, "Adds a subport, which users may be moved to then"),
@@ -52,6 +52,7 @@ pub(crate) static EXAMPLES: &[&str] = &[
     "subport set north ceil 800Mbit/s  # what its users may send together at most, from now on",
     "subport set north tb_rate 50Mbit/s weight 3  # what they are guaranteed, and their part of what is left",
     "subport set south weight 2 parent north  # and what is above it: what it sends counts against what that may send",
+    "subport set north classes 0=100Mbit/s 2=none  # what they may send of class 0 together; what of class 2 is as much as of all",
     "subport reset north  # what the configuration says counts again",
     "subport add centre ceil 500Mbit/s parent north  # a subport that the configuration does not have",
     "subport del centre  # so that it can go again",

@@ -41,7 +41,7 @@ pub(crate) static SHOWS: &[Show] = &[
     },
     Show {
         what: "subports",
-        columns: columns!(SubportEntry, "classes", "level", "users", "source", "packets", "bytes", "dropped"),
+        columns: columns!(SubportEntry, "level", "users", "source", "packets", "bytes", "dropped"),
         help: "Subports, each with those below it behind it: what their users may send together, and of each class that has a rate, how many there are, and what became of the packets of those who are in it, or below, now. Filter: a subport, which is shown with those below it",
     },
     Show {
@@ -154,7 +154,7 @@ fn profile_of(control: &Control, number: u32) -> Option<u16> {
 pub(crate) fn saved(shared: &Arc<Mutex<Control>>) -> Box<dyn ShowRows<Saved>> {
     let control = lock(shared);
     let given = control.users.iter().filter(|(_, user)| user.is_given()).map(|(number, _)| number).collect();
-    let subports = control.subports.saved().into_iter();
+    let subports = control.subports.saved(control.classes()).into_iter();
     drop(control);
     Box::new(InTurn::new([users(shared, given, request::saved), Box::new(subports)]))
 }

@@ -108,6 +108,11 @@ impl Control {
         gone.into_iter().chain(come).try_for_each(|(key, number)| table.set(key, profiles.word(number)))
     }
 
+    /// Classes of the schedulers that are used.
+    pub(crate) fn classes(&self) -> u8 {
+        self.schedulers.first().map_or(0, |(_, shaping)| shaping.classes() as u8)
+    }
+
     /// Tells the schedulers what a subport has.
     pub(crate) fn tell_subport(&self, number: u16) {
         let given = self.subports.given(number);

@@ -9,6 +9,7 @@ use weir_sched::levels;
 use weir_sched::profile::LEVELS;
 use weir_stage::{Entry as _, Saved};
 
+use crate::classes::ClassRate;
 use crate::config::SubportEntry;
 use crate::request::SUBPORTS;
 
@@ -31,14 +32,9 @@ impl Subport {
         self.given.as_ref().unwrap_or(&self.configured)
     }
 
-    /// What counts, with the rates of classes, which are those of the configuration.
-    fn all(&self) -> SubportConfig {
-        SubportConfig { classes: self.configured.classes.clone(), ..self.counts().clone() }
-    }
-
     /// The classes that have rates, and these.
     fn classes(&self) -> BTreeMap<String, String> {
-        let rates = self.configured.classes.iter().zip(0..);
+        let rates = self.counts().classes.iter().zip(0..);
         rates.filter_map(|(class, n)| Some((u8::to_string(&n), class.tc_rate?.to_string()))).collect()
     }
 
@@ -176,7 +172,7 @@ impl Subports {
     /// What counts for all of them, by name.
     pub(crate) fn all(&self) -> BTreeMap<String, SubportConfig> {
         let named = self.0.iter().filter(|subport| !subport.name.is_empty());
-        named.map(|subport| (subport.name.clone(), subport.all())).collect()
+        named.map(|subport| (subport.name.clone(), subport.counts().clone())).collect()
     }
 
     /// A row for each, with those below it behind it, or for one and those below it alone; `carried` is of those in each itself, by number.
@@ -199,19 +195,24 @@ impl Subports {
         std::iter::successors(self.0.get(number), above).take(LEVELS).count()
     }
 
-    /// What was given at run time, as requests that would give it again.
-    pub(crate) fn saved(&self) -> Vec<Saved> {
+    /// What was given at run time, as requests that would give it again to subports with so many classes.
+    pub(crate) fn saved(&self, number: u8) -> Vec<Saved> {
         let saved = |subport: &Subport| {
-            let mut stands = entry(&subport.name, subport.given.as_ref()?).to_json();
+            let given = subport.given.as_ref()?;
+            let mut stands = entry(&subport.name, given).to_json();
             let name = stands.remove("subport");
-            if !subport.configured.classes.is_empty() {
-                stands.insert("classes".to_owned(), classes(&subport.configured));
-            }
             // A request for one that is there says of what is absent that it is.
             let absent = || (!subport.is_added).then(|| Value::from("none"));
             let said = |field: &&str| Some(((*field).to_owned(), stands.get(*field).cloned().or_else(absent)?));
             let mut arguments: Value = SubportEntry::NAMES.iter().filter_map(said).collect();
             arguments["subport"] = name.unwrap_or_default();
+            if !subport.is_added {
+                arguments["classes"] =
+                    ClassRate::each(&given.classes, number).iter().map(ClassRate::to_string).collect();
+            }
+            if !given.classes.is_empty() {
+                stands.insert("classes".to_owned(), classes(given));
+            }
             Some(Saved {
                 entry: Some(stands.into()),
                 under: Some(subport.name.clone()),
@@ -263,7 +264,7 @@ impl Tree<'_> {
     }
 }
 
-/// The classes of a subport as the configuration has them.
+/// The classes of a subport as a configuration says them.
 fn classes(config: &SubportConfig) -> Value {
     let class = |class: &SubportClassConfig| {
         let mut said = json!({ "tc_period": class.tc_period.to_string() });
@@ -277,13 +278,14 @@ fn classes(config: &SubportConfig) -> Value {
 
 /// A subport as requests and tables have it.
 pub(crate) fn entry(name: &str, config: &SubportConfig) -> SubportEntry {
-    let SubportConfig { tb_rate, ceil, tb_size, weight, parent, .. } = config.clone();
-    SubportEntry { subport: name.to_owned(), tb_rate, ceil, tb_size, weight, parent }
+    let SubportConfig { tb_rate, ceil, tb_size, weight, parent, classes } = config.clone();
+    SubportEntry { subport: name.to_owned(), tb_rate, ceil, tb_size, weight, parent, classes: ClassRate::all(&classes) }
 }
 
-impl From<SubportEntry> for SubportConfig {
-    fn from(entry: SubportEntry) -> SubportConfig {
-        let SubportEntry { tb_rate, ceil, tb_size, weight, parent, .. } = entry;
-        SubportConfig { tb_rate, ceil, tb_size, weight, parent, classes: Vec::new() }
-    }
+/// What a request says a subport has from then on, whose classes, of so many, were these before.
+pub(crate) fn config(entry: SubportEntry, before: &[SubportClassConfig], number: u8) -> Result<SubportConfig, String> {
+    let SubportEntry { tb_rate, ceil, tb_size, weight, parent, classes: said, .. } = entry;
+    // What is said is all that was there before, if nothing is said; and nothing, if that is to be so.
+    let classes = if said.is_empty() { Vec::new() } else { ClassRate::over(before, &said, number)? };
+    Ok(SubportConfig { tb_rate, ceil, tb_size, weight, parent, classes })
 }

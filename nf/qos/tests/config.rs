@@ -45,6 +45,57 @@ fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[test]
+fn several_queues_are_where_they_can_be() {
+    let told = |class: usize, keys: serde_json::Value| {
+        let mut classes = vec![json!({}); class];
+        classes.push(keys);
+        let profile = json!({ "tb_rate": "10 Mbit/s", "classes": classes });
+        let keys = json!({ "classify": { "usual": format!("{class}.1") }, "scheduler": scheduler(json!({ "user": profile })) });
+        messages(&config(keys), None)
+    };
+    assert_eq!(told(1, json!({ "weights": [1, 2], "codel": {} })), Vec::<String>::new());
+    for (class, keys, words) in [
+        (
+            1,
+            json!({ "weights": [1] }),
+            "class 1 has no queue 1; its queues are 0 to 0: name one of these, or give the class more `weights`",
+        ),
+        (1, json!({ "weights": [1, 0] }), "profiles.user.classes[2].weights: a weight is 1 to 255"),
+        (
+            1,
+            json!({ "weights": [1, 2], "l4s": {} }),
+            "several queues or l4s, not both: leave one out, or use the queues of the lowest class",
+        ),
+        (1, json!({ "weights": [1, 2], "flows": "fair" }), "several queues or flows = \"fair\", not both"),
+        (
+            3,
+            json!({ "weights": [1, 2] }),
+            "profiles.user.classes[4].weights: the lowest class has eight queues with the weights of the profile",
+        ),
+    ] {
+        let told = told(class, keys.clone());
+        assert!(told.len() == 1 && told[0].contains(words), "{keys}: {told:?}");
+    }
+}
+
+#[test]
+fn no_more_is_guaranteed_to_classes_than_there_is() {
+    let told = |classes: serde_json::Value| {
+        let profile = json!({ "tb_rate": "10 Mbit/s", "classes": classes });
+        messages(&config(json!({ "scheduler": scheduler(json!({ "user": profile })) })), None)
+    };
+    let class = |rate: &str| json!({ "tc_guarantee": rate });
+    assert_eq!(told(json!([class("6 Mbit/s"), {}, class("4 Mbit/s")])), Vec::<String>::new());
+    let one = told(json!([class("6 Mbit/s"), {}, class("5 Mbit/s")]));
+    let words = "profiles.user.tb_rate: 10 Mbit/s is less than what is guaranteed to its classes together, 11 Mbit/s: raise it, or lower their tc_guarantee";
+    assert!(one.len() == 1 && one[0].contains(words), "{one:?}");
+    let one = told(json!([{ "tc_rate": "1 Mbit/s", "tc_guarantee": "2 Mbit/s" }]));
+    let words =
+        "profiles.user.classes[1].tc_guarantee: 2 Mbit/s is more than the class may send, its tc_rate of 1 Mbit/s";
+    assert!(one.len() == 1 && one[0].contains(words), "{one:?}");
+}
+
+#[test]
 fn users_may_come_from_a_file() {
     let folder = tempfile();
     let write = |text: &str| std::fs::write(folder.join("users.csv"), text).unwrap();

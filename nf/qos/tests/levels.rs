@@ -128,6 +128,30 @@ fn levels_share_keep_their_ceilings_and_are_told() {
 }
 
 #[test]
+fn the_rate_of_a_class_of_a_level_counts_for_all_below_it_and_no_longer_for_who_moves_away() {
+    let mut world = World::new(keys(subports()));
+    // All packets are of class 3. What may be sent of it in two milliseconds at 2 Mbit/s is less than what land may save up.
+    world.set(json!({ "subport": "land", "classes": "3=2 Mbit/s,2 ms" })).unwrap();
+    world.run(100, &[1, 2, 3, 4]);
+    let sent = world.run(1_000, &[1, 2, 3, 4]);
+    let land: f64 = sent[1..4].iter().sum();
+    assert!((1.98e6..=2.02e6).contains(&land) && (1.98e6..=2.02e6).contains(&sent[4]), "{sent:?}");
+    assert_eq!(
+        (world.held_by("1.1"), world.held_by("1.3")),
+        (json!("class 3 of subport land"), json!("class 3 of subport"))
+    );
+    // East moves below far, with what waits and has stood aside: nothing of land holds it any longer.
+    world.set(json!({ "subport": "land", "classes": "3=8 kbit/s" })).unwrap();
+    world.run(300, &[1, 2, 3, 4]);
+    world.set(json!({ "subport": "east", "parent": "far" })).unwrap();
+    world.run(20, &[1, 2, 3, 4]);
+    let sent = world.run(1_000, &[1, 2, 3, 4]);
+    assert!((0.99e6..=1.01e6).contains(&sent[1]) && (0.99e6..=1.01e6).contains(&sent[4]), "{sent:?}");
+    assert!(sent[2] + sent[3] <= 10_000.0, "{sent:?}");
+    world.finish();
+}
+
+#[test]
 fn a_level_that_changes_or_moves_takes_with_it_what_waits() {
     let mut world = World::new(keys(subports()));
     world.run(100, &[1, 2, 3, 4]);

@@ -6,7 +6,7 @@ use crate::common;
 use std::collections::BTreeMap;
 
 use common::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Frames of 100 bytes in a second of 1 Mbit/s, with overhead.
 const PER_SECOND: u64 = 1_000_000 / (8 * (100 + OVERHEAD));
@@ -77,6 +77,53 @@ fn higher_classes_go_first() {
     // What could go at once has gone before the others came.
     let place = |wanted: u32| order.iter().position(|number| *number == wanted).unwrap();
     assert!(place(19) < place(1_000) && place(1_019) < place(3_005) && place(1_019) < place(3_105), "{order:?}");
+    rig.finish();
+}
+
+#[test]
+fn queues_of_any_class_share_by_weight() {
+    let profile = json!({
+        "tb_rate": "2 Mbit/s", "tb_size": "200 B",
+        "classes": [{}, { "tc_rate": "1 Mbit/s", "tc_period": "1 ms", "weights": [1, 4, 2], "queue_size": 20 }, { "weights": [1, 1] }],
+    });
+    let keys = |profile: &Value, dscp: Value| {
+        json!({
+            "users": [{ "tags": "1.1", "profile": "user" }],
+            "classify": { "dscp": dscp },
+            "scheduler": scheduler(json!({ "user": profile })),
+        })
+    };
+    let dscp = json!({ "cs1": "1", "cs2": "1.1", "cs3": "1.2", "cs4": "2.1", "cs5": "3.5" });
+    let mut rig = Rig::new(keys(&profile, dscp));
+    // All queues of class 1 always have packets, as has the lowest class; the numbers tell which they are.
+    let mut sent = [0_u64; 4];
+    for round in 0..400 {
+        for (queue, dscp) in [8, 16, 24, 40].into_iter().enumerate() {
+            (0..8).for_each(|n| rig.send(0, frame((1, 1), dscp, 1_000_000 * queue as u32 + 8 * round + n, 100)));
+        }
+        rig.run(5 * MS);
+        for frame in rig.sent(1) {
+            sent[number(&frame) as usize / 1_000_000] += 1;
+        }
+    }
+    let class: u64 = sent[..3].iter().sum();
+    // Two seconds, of which half is for class 1.
+    let fair = |share: f64, found: u64| (found as f64 / (2.0 * PER_SECOND as f64 * share) - 1.0).abs() < 0.02;
+    assert!(fair(1.0, class) && fair(1.0, sent[3]), "{sent:?}");
+    assert!(fair(1.0 / 7.0, sent[0]) && fair(4.0 / 7.0, sent[1]) && fair(2.0 / 7.0, sent[2]), "{sent:?}");
+    // A reload takes the queues away with what waits in them; nothing is lost but what found its queue full.
+    let (mut plain, waiting) = (profile.clone(), rig.held());
+    plain["classes"] = json!([{}, { "queue_size": 200 }]);
+    rig.reload(keys(&plain, json!({ "cs1": "1", "cs5": "3.5" })));
+    rig.run(SECOND / 5);
+    let late: Vec<u32> = rig.sent(1).iter().map(|frame| number(frame)).collect();
+    // All of class 1, the packets of each queue in the order in which they came, before those of class 3.
+    assert_eq!((late.len() as u64, rig.held()), (waiting, 0));
+    let of = |queue: u32| late.iter().copied().filter(|number| number / 1_000_000 == queue).collect::<Vec<_>>();
+    assert!((0..4).all(|queue| !of(queue).is_empty() && of(queue).is_sorted()), "{late:?}");
+    let drops = rig.drops();
+    assert_eq!(drops.keys().collect::<Vec<_>>(), ["qos.shape/queue-full"]);
+    assert_eq!(sent.iter().sum::<u64>() + drops["qos.shape/queue-full"] + waiting, 400 * 32);
     rig.finish();
 }
 

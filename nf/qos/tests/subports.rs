@@ -99,6 +99,77 @@ fn a_subport_goes_by_its_new_rate_with_what_waits() {
 }
 
 #[test]
+fn a_class_goes_by_its_new_rate_with_what_waits() {
+    // All packets are of class 3, of which nothing is said at first.
+    let mut world = World::new(keys(json!({ "ceil": "8 Mbit/s", "tb_size": SIZE.to_string() + " B" })));
+    assert_went(world.run(100), 100, 8_000_000);
+    // In 2480 microseconds at 4 Mbit/s are as many bytes as the subport may save up.
+    world.set(json!({ "classes": ["3=4 Mbit/s,2480 us", "0=1 Mbit/s"] }));
+    assert_went(world.run(100), 100, 4_000_000);
+    assert_eq!(world.row()["classes"], json!({ "0": "1 Mbit/s", "3": "4 Mbit/s" }));
+    assert_eq!(world.rig.show("users", Some("1.1"))[0]["held_by"], "class 3 of subport");
+    // Its period stays, and so does what the other class has; what the subport may send counts, too.
+    world.set(json!({ "classes": "3=2 Mbit/s" }));
+    assert_went(world.run(100), 100, 2_000_000);
+    world.set(json!({ "ceil": "1 Mbit/s" }));
+    assert_went(world.run(100), 100, 1_000_000);
+    assert_eq!(world.row()["classes"], json!({ "0": "1 Mbit/s", "3": "2 Mbit/s" }));
+    world.set(json!({ "classes": "3=none", "ceil": "8 Mbit/s" }));
+    assert_went(world.run(100), 100, 8_000_000);
+    world.set(json!({ "classes": ["none"] }));
+    assert_eq!(world.row()["classes"], json!({}));
+    world.set(json!({ "classes": "3=4 Mbit/s,2480 us" }));
+    world.rig.request("subport reset", json!({ "subport": "narrow" })).unwrap();
+    assert_went(world.run(100), 100, 8_000_000);
+    world.finish();
+}
+
+#[test]
+fn a_thousand_changes_of_a_class_a_second_give_nobody_anything() {
+    let mut world =
+        World::new(keys(json!({ "classes": [{}, {}, {}, { "tc_rate": "5 Mbit/s", "tc_period": "1 ms" }] })));
+    let mut went = 0;
+    for n in 0..1_000 {
+        world.set(json!({ "classes": if n % 2 == 0 { "3=15 Mbit/s,660 us" } else { "3=5 Mbit/s,1980 us" } }));
+        went += world.run(1);
+    }
+    assert_went(went, 1_000, 10_000_000);
+    world.finish();
+}
+
+#[test]
+fn what_classes_were_given_is_saved_and_counts_for_subports_that_are_added() {
+    let configured = json!({ "ceil": "8 Mbit/s", "classes": [{ "tc_rate": "1 Mbit/s" }] });
+    let mut world = World::new(keys(configured.clone()));
+    world.set(json!({ "classes": ["0=none", "3=4 Mbit/s,5 ms"] }));
+    world.rig.reload(keys(configured.clone()));
+    assert_eq!(world.row()["classes"], json!({ "3": "4 Mbit/s" }));
+    let saved = world.rig.instance.save().piece().remove(0);
+    assert_eq!(saved.arguments["classes"], json!(["0=none", "1=none", "2=none", "3=4 Mbit/s,5 ms"]));
+    let again = Rig::new(keys(saved.entry.clone().unwrap()));
+    assert_eq!(again.show("subports", Some("narrow"))[0]["classes"], json!({ "3": "4 Mbit/s" }));
+    let third = Rig::new(keys(json!({ "classes": [{ "tc_rate": "9 Mbit/s" }, { "tc_rate": "9 Mbit/s" }] })));
+    third.request(&saved.verb, saved.arguments.clone()).unwrap();
+    assert_eq!(third.show("subports", Some("narrow"))[0]["classes"], json!({ "3": "4 Mbit/s" }));
+    // One that is added, and to which users move, has them from the start; saved and said again, it is the same.
+    let added = json!({ "subport": "new", "classes": ["3=2 Mbit/s,4960 us"] });
+    third.request("subport add", added).unwrap();
+    let pieces = third.instance.save().piece();
+    let saved = pieces.iter().find(|saved| saved.verb == "subport add").unwrap();
+    again.request(&saved.verb, saved.arguments.clone()).unwrap();
+    for rig in [again, third] {
+        assert_eq!(rig.show("subports", Some("new"))[0]["classes"], json!({ "3": "2 Mbit/s" }));
+        rig.finish();
+    }
+    world.rig.request("subport add", json!({ "subport": "new", "classes": ["3=2 Mbit/s,4960 us"] })).unwrap();
+    for user in ["1.1", "1.2"] {
+        world.rig.request("user set", json!({ "user": user, "subport": "new" })).unwrap();
+    }
+    assert_went(world.run(100), 100, 2_000_000);
+    world.finish();
+}
+
+#[test]
 fn a_thousand_changes_a_second_give_nobody_anything() {
     let mut world = World::new(keys(narrow()));
     let mut went = 0;
@@ -190,6 +261,31 @@ fn requests_that_are_wrong_say_why_and_change_nothing() {
             "subport set",
             json!({ "subport": "narrow", "ceil": "900 kbit/s" }),
             "ceil: 900 kbit/s is less than tb_rate, 1 Mbit/s",
+        ),
+        (
+            "subport set",
+            json!({ "subport": "narrow", "classes": "0:1 Mbit/s" }),
+            "classes: \"0:1 Mbit/s\" is not a class and its rate",
+        ),
+        (
+            "subport set",
+            json!({ "subport": "narrow", "classes": ["0=1 apples/s"] }),
+            "has a rate, \"1 apples/s\", that has the unit",
+        ),
+        (
+            "subport set",
+            json!({ "subport": "narrow", "classes": ["0=1 kbit/s"] }),
+            "has a rate out of range: 1 kbit/s; give one from 8 kbit/s to 1 Tbit/s",
+        ),
+        (
+            "subport set",
+            json!({ "subport": "narrow", "classes": ["4=1 Mbit/s"] }),
+            "classes: the scheduler has no class 4: name one from 0 to 3",
+        ),
+        (
+            "subport set",
+            json!({ "subport": "narrow", "classes": ["1=1 Mbit/s", "1=none"] }),
+            "classes: class 1 is given twice",
         ),
         ("subport reset", json!({ "subport": "other" }), "there is no subport"),
         // Of many, none is carried out where one is wrong.

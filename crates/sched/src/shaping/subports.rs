@@ -6,15 +6,19 @@ use crate::hold::{Hold, Level};
 use std::sync::Arc;
 
 impl Shaping {
-    /// Gives a subport, by its number, other rates, another weight and another parent than the configuration does, or takes that back. The rates of its classes stay those of the configuration. What waits goes by
-    /// them from then on; that there is nothing wrong with them has been looked for. Nothing happens where there is no such subport.
+    /// Gives a subport, by its number, something in place of all that the configuration does, or takes that back. What waits goes by
+    /// it from then on; that there is nothing wrong with it has been looked for. Nothing happens where there is no such subport.
     pub fn set_subport(&self, number: u16, given: Option<&SubportConfig>) {
         let mut book = self.book();
         let number = usize::from(number);
-        let limits = given.map(|given| given.limits(|name| book.subports.iter().position(|other| other == name)));
+        let place = |name: &str| book.subports.iter().position(|other| other == name);
+        let limits = given.map(|given| given.limits(self.classes, place));
         let Some(place) = book.given.get_mut(number) else { return };
         *place = limits;
-        book.limit(number);
+        if book.limit(number) {
+            // Who stands aside for a class of one that was above is to do so no longer.
+            book.sweeps += 1;
+        }
         drop(book);
         self.call();
     }
@@ -29,8 +33,13 @@ impl Shaping {
 
     /// What holds somebody back, as it is told: a subport above its own by its name.
     pub fn held_by(&self, hold: &Hold) -> String {
-        let Level::Above(number) = hold.level else { return hold.to_string() };
-        format!("subport {}", self.book().subports.get(usize::from(number)).map_or("", String::as_str))
+        let book = self.book();
+        let name = |number: u16| book.subports.get(usize::from(number)).map_or("", String::as_str);
+        match hold.level {
+            Level::Above(number) => format!("subport {}", name(number)),
+            Level::AboveClass(class, number) => format!("class {class} of subport {}", name(number)),
+            _ => hold.to_string(),
+        }
     }
 
     /// Whether subports are below others; where they are not, none can come to be so.
@@ -40,13 +49,17 @@ impl Shaping {
 }
 
 impl Book {
-    /// Has one subport go by what counts for it.
-    fn limit(&mut self, number: usize) {
+    /// Has one subport go by what counts for it. Whether it comes to be below another one than before.
+    fn limit(&mut self, number: usize) -> bool {
         let Book { profiles, configured, given, limits, .. } = self;
-        let (Some(configured), Some(given)) = (configured.subports.get(number), given.get(number)) else { return };
-        let counts = configured.given(*given);
-        limits.subports.iter_mut().skip(number).take(1).for_each(|limits| *limits = counts);
-        *profiles = Arc::new(profiles.with_subport(number, counts.whole()));
+        let (Some(configured), Some(given)) = (configured.subports.get(number), given.get(number)) else {
+            return false;
+        };
+        let Some(place) = limits.subports.get_mut(number) else { return false };
+        let before = std::mem::replace(place, given.unwrap_or(*configured));
+        let (is_moved, counts) = (before.parent != place.parent, place.whole());
+        *profiles = Arc::new(profiles.with_subport(number, counts));
         self.divide();
+        is_moved
     }
 }

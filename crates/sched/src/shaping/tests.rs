@@ -1,7 +1,7 @@
 use weir_config::{Rate, Size};
 
 use super::*;
-use crate::config::{ProfileConfig, SubportConfig, small};
+use crate::config::{ProfileConfig, SubportClassConfig, SubportConfig, small};
 
 fn profile() -> ProfileConfig {
     ProfileConfig {
@@ -35,7 +35,7 @@ fn a_subport_that_is_given_rates_is_like_one_that_is_configured_so() {
         tb_size: Size::new(20 * rate / 1_000),
         weight,
         parent: None,
-        classes: Vec::new(),
+        classes: vec![SubportClassConfig { tc_rate: Some(Rate::new(rate / 2)), ..SubportClassConfig::OPEN }],
     };
     let config = |second| SchedulerConfig {
         subports: [("a".to_owned(), subport(1_000_000, 1)), ("b".to_owned(), second)].into(),

@@ -193,6 +193,112 @@ fn an_oversubscribed_port_is_full_and_its_users_get_even_shares() {
     }
 }
 
+/// Classes 0, 2 and 3 of a user of 10 Mbit/s always have packets of all sizes; 2 and 3 are guaranteed 2 and 1 Mbit/s. In any window each of these gets what it is guaranteed,
+/// but for its bucket's size and a frame of each class; and what is left is the highest class's.
+#[test]
+fn classes_get_what_they_are_guaranteed_in_every_window() {
+    const FRAME: u64 = 1562;
+    const SIZE: u64 = 3200;
+    let guaranteed = [(2_usize, 2 * MBIT), (3, MBIT)];
+    let mut classes = vec![ClassProfile::default(); 4];
+    for (class, rate) in guaranteed {
+        classes[class].guarantee = Some(Bucket::new(rate, SIZE));
+    }
+    // Of what it is guaranteed itself, and of what others leave.
+    let all = Bucket::new(10 * MBIT, 3000);
+    let own = Profile::new(all, classes.clone(), &[]);
+    let shares = Profile::new(Bucket::new(8_000, 3000), classes, &[]).sharing(all, 1);
+    for profile in [own, shares] {
+        let table = Profiles::new(Bucket::new(1000 * MBIT, 3000), vec![], vec![profile]);
+        let setup = Setup { users: 1, buffers: 256, minimum: 64, overhead: 24, wheel: Setup::WHEEL };
+        let mut scheduler: Scheduler<(u8, u16), 4, 11> = Scheduler::new(setup, Arc::new(table));
+        scheduler.assign(0, Some((0, 0)), 0);
+        let (mut random, mut waiting, mut now) = (Random(5), [0_u32; 4], 0);
+        // When packets were sent, and what each class had sent by then.
+        let mut sums = vec![(0, [0_u64; 4])];
+        while now < 2 * SECOND {
+            for class in [0_u8, 2, 3] {
+                while waiting[usize::from(class)] < 8 {
+                    let length = 84 + random.below(FRAME - 84) as u16;
+                    let offer = Offer { user: 0, class: ClassQueue::new(class, 0), length, colour: 0 };
+                    assert_eq!(scheduler.enqueue(offer, now, || Some((class, length))), Ok(None));
+                    waiting[usize::from(class)] += 1;
+                }
+            }
+            let next = scheduler.dequeue(now, 4, |leaving| {
+                if let Leaving::Sent((class, length)) = leaving {
+                    waiting[usize::from(class)] -= 1;
+                    let mut sum = sums.last().unwrap().1;
+                    sum[usize::from(class)] += u64::from(length);
+                    sums.push((now, sum));
+                }
+            });
+            now = next.max(now + 1);
+        }
+        let mbits = sums.last().unwrap().1.map(|bytes| bytes as f64 * 8e-6 / 2.0);
+        for (found, fair) in mbits.iter().zip([7.0, 0.0, 2.0, 1.0]) {
+            assert!((found - fair).abs() <= 0.01 * fair, "{mbits:?}");
+        }
+        for (n, (from, before)) in sums.iter().enumerate().step_by(7) {
+            for (to, after) in sums.iter().skip(n).step_by(5) {
+                for (class, rate) in guaranteed {
+                    let due = (to - from) * rate / (8 * SECOND);
+                    let least = due.saturating_sub(SIZE + 3 * FRAME);
+                    assert!(after[class] - before[class] >= least, "{due} in {} ns", to - from);
+                }
+            }
+        }
+    }
+}
+
+/// In any second, and in all: each of three queues of class 0 that always have packets of all sizes sends its weight's part, to within its quantum and a frame.
+#[test]
+fn queues_of_a_higher_class_share_by_weight_in_every_window() {
+    let weights: [u64; 3] = [1, 3, 6];
+    let mut classes = vec![ClassProfile::default(); 4];
+    classes[0].weights = weights.map(|weight| weight as u8).into();
+    let profile = Profile::new(Bucket::new(10 * MBIT, 3000), classes, &[]);
+    let table = Profiles::new(Bucket::new(1000 * MBIT, 3000), vec![], vec![profile]);
+    let setup = Setup { users: 1, buffers: 256, minimum: 64, overhead: 24, wheel: Setup::WHEEL };
+    let mut scheduler: Scheduler<(u8, u16), 4, 11> = Scheduler::new(setup, Arc::new(table));
+    scheduler.assign(0, Some((0, 0)), 0);
+    let (mut random, mut waiting, mut now) = (Random(3), [0_u32; 3], 0);
+    // Bytes that each has sent, after each packet.
+    let mut sums = vec![[0_u64; 3]];
+    while now < SECOND {
+        for (n, waiting) in waiting.iter_mut().enumerate() {
+            while *waiting < 8 {
+                let length = 84 + random.below(1478) as u16;
+                let offer = Offer { user: 0, class: ClassQueue::new(0, n as u8), length, colour: 0 };
+                assert_eq!(scheduler.enqueue(offer, now, || Some((n as u8, length))), Ok(None));
+                *waiting += 1;
+            }
+        }
+        let next = scheduler.dequeue(now, 4, |leaving| {
+            if let Leaving::Sent((n, length)) = leaving {
+                waiting[usize::from(n)] -= 1;
+                let mut sum = *sums.last().unwrap();
+                sum[usize::from(n)] += u64::from(length);
+                sums.push(sum);
+            }
+        });
+        now = next.max(now + 1);
+    }
+    let last = *sums.last().unwrap();
+    let all: u64 = last.iter().sum();
+    assert!((all as f64 * 8e-6 / 10.0 - 1.0).abs() < 0.01, "{all}");
+    // Of two queues, what they send in any window for each unit of weight differs by no more than a round of both, and a frame.
+    for (n, from) in sums.iter().enumerate().step_by(17) {
+        for to in sums.iter().skip(n).step_by(13) {
+            for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+                let each = |at: usize| (to[at] - from[at]) as f64 / weights[at] as f64;
+                let apart = (each(one) - each(other)).abs();
+                assert!(apart <= 1600.0 + 1562.0 / weights[one] as f64 + 1562.0 / weights[other] as f64, "{apart}");
+            }
+        }
+    }
+}
+
 #[test]
 fn queues_of_the_lowest_class_share_by_weight_and_classes_by_priority_and_cap() {
     let mut classes = vec![ClassProfile::default(); 4];

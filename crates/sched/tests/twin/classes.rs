@@ -43,3 +43,28 @@ pub(crate) fn classed_step() -> impl Strategy<Value = Step> {
         1 => (0..SUBPORTS, classed()).prop_map(|(number, to)| Step::SetSubport { number, to: to.below(None) }),
     ]
 }
+
+/// The same where users are at the ends of two branches, whose subports move, too.
+pub(crate) fn classed_tree_step() -> impl Strategy<Value = Step> {
+    let length = prop_oneof![Just(88_u16), 88..1600_u16];
+    prop_oneof![
+        12 => (0..USERS as u32, 0..2_u8, length, any::<bool>()).prop_map(|(user, class, length, passes)| {
+            Step::Enqueue { user, class: 3 * class, queue: 0, length, flow: 0, passes }
+        }),
+        6 => (1..6_usize).prop_map(|room| Step::DequeueWhenDue { room }),
+        2 => step(),
+        1 => (0..USERS as u32, 0..3_usize, 3..SUBPORTS).prop_map(|(user, profile, subport)| {
+            Step::Assign { user, to: Some((profile, subport)) }
+        }),
+        1 => (0..SUBPORTS, classed()).prop_map(|(number, to)| Step::SetSubport { number, to }),
+    ]
+}
+
+/// Subports with such rates below others: three below one that is below another.
+pub(crate) fn classed_tree() -> impl Strategy<Value = Begin> {
+    let parents = [None, Some(0), Some(1), Some(1), Some(1)];
+    classed_begin().prop_map(move |begin| {
+        let subports = begin.subports.iter().zip(parents).map(|(subport, parent)| subport.clone().below(parent));
+        Begin { subports: subports.collect(), ..begin }
+    })
+}

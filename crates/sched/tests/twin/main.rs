@@ -2,13 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod classes;
+mod dual;
 mod model;
+mod split;
 
 use std::sync::Arc;
 
-use classes::{classed, classed_begin, classed_step};
+use classes::{classed, classed_begin, classed_step, classed_tree, classed_tree_step};
+use dual::{dual_begin, dual_step};
 use model::{CLASSES, Model, ModelClass, ModelProfile, ModelSubport, QUEUES, ecn, lane, mark};
 use proptest::prelude::*;
+use split::{split_begin, split_step, with_queues};
 use weir_config::Nanos;
 use weir_sched::l4s::{L4s, L4sConfig};
 use weir_sched::manage::{Arrival, Departure, Manage, State, Verdict};
@@ -82,13 +86,18 @@ fn class() -> impl Strategy<Value = ModelClass> {
             .prop_map(|(coming, going, marks)| Some(Arc::new(Every { coming, going, marks }) as Arc<dyn Manage>)),
     ];
     let kind = prop_oneof![5 => manage.prop_map(|manage| (manage, None)), 2 => l4s().prop_map(|l4s| (None, Some(l4s)))];
-    (cap, 1..12_usize, kind, prop::bool::weighted(0.4)).prop_map(|(cap, queue_size, (manage, dual), fair)| ModelClass {
-        cap,
-        queue_size,
-        manage,
-        fair: fair && dual.is_none(),
-        dual,
-    })
+    let guarantee = prop::option::weighted(0.2, (1..100_u64, 100..100_000_u64));
+    (cap, guarantee, 1..12_usize, kind, prop::bool::weighted(0.4)).prop_map(
+        |(cap, guarantee, queue_size, (manage, dual), fair)| ModelClass {
+            cap,
+            guarantee: guarantee.map(|(rate, period)| Bucket::of_period(rate * 10_000_000, period)),
+            queue_size,
+            manage,
+            fair: fair && dual.is_none(),
+            dual,
+            weights: Vec::new(),
+        },
+    )
 }
 
 /// Couplings that come to any probability within microseconds, and such that never do.
@@ -108,7 +117,7 @@ fn profile() -> impl Strategy<Value = ModelProfile> {
     (bucket(10_000_000), prop::collection::vec(class(), CLASSES), any::<[bool; 8]>(), sharing).prop_map(
         |(bucket, classes, heavy, sharing)| ModelProfile {
             bucket,
-            classes,
+            classes: with_queues(classes, &heavy),
             weights: heavy.map(|heavy| 1 + 3 * u8::from(heavy)),
             sharing,
         },
@@ -161,10 +170,12 @@ fn is_tree(subports: &[ModelSubport]) -> bool {
 fn fast(profile: &ModelProfile) -> Profile {
     let classes = profile.classes.iter().map(|class| ClassProfile {
         cap: class.cap,
+        guarantee: class.guarantee,
         queue_size: class.queue_size as u16,
         manage: class.manage.clone(),
         fair: class.fair,
         dual: class.dual,
+        weights: class.weights.clone().into_boxed_slice(),
     });
     let fast = Profile::new(profile.bucket, classes.collect(), &profile.weights);
     match profile.sharing {
@@ -287,7 +298,10 @@ fn fair_begin() -> impl Strategy<Value = Begin> {
         begin.buffers = buffers;
         for ((profile, fair), queue_size) in begin.profiles.iter_mut().zip(fair).zip(sizes) {
             profile.sharing = None;
-            profile.classes.iter_mut().for_each(|class| (class.cap, class.fair) = (Bucket::UNLIMITED, fair));
+            profile
+                .classes
+                .iter_mut()
+                .for_each(|class| (class.cap, class.guarantee, class.fair) = (Bucket::UNLIMITED, None, fair));
             profile.classes.iter_mut().for_each(|class| (class.queue_size, class.dual) = (queue_size, None));
             let drops = Every { coming: 9, going: 3, marks: false };
             profile
@@ -295,6 +309,7 @@ fn fair_begin() -> impl Strategy<Value = Begin> {
                 .iter_mut()
                 .filter(|_| queue_size % 2 == 0)
                 .for_each(|class| class.manage = Some(Arc::new(drops.clone())));
+            profile.classes.iter_mut().for_each(|class| class.weights.clear());
         }
         begin
     };
@@ -316,46 +331,17 @@ fn fair_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Two users, one of whom is slow, in queues with two lines that are nearly always full, or about to be something else.
-fn dual_begin() -> impl Strategy<Value = Begin> {
-    let plain = |(mut begin, duals, buffers, sizes, rates): (Begin, [Option<L4s>; 3], usize, [usize; 3], [u64; 3])| {
-        begin.buffers = buffers;
-        (begin.port, begin.subports[0].bucket) = (Bucket::UNLIMITED, Bucket::UNLIMITED);
-        let profiles = begin.profiles.iter_mut();
-        for (((profile, dual), queue_size), rate) in profiles.zip(duals).zip(sizes).zip(rates) {
-            (profile.bucket, profile.sharing) = (Bucket::new(rate * 1_000_000, 1_600), None);
-            for class in &mut profile.classes {
-                (class.cap, class.queue_size) = (Bucket::UNLIMITED, queue_size);
-                if let Some(dual) = dual {
-                    (class.dual, class.fair, class.manage) = (Some(dual), false, None);
-                }
-            }
-        }
-        begin
-    };
-    let duals = prop::array::uniform3(prop::option::weighted(0.8, l4s()));
-    let sizes = prop::array::uniform3(4..24_usize);
-    let buffers = prop_oneof![4..12_usize, 20..60_usize];
-    (begin(), duals, buffers, sizes, prop::array::uniform3(10..400_u64)).prop_map(plain)
-}
-
-/// Packets of two users for the same two queues, one by one, with pauses.
-fn dual_step() -> impl Strategy<Value = Step> {
-    let length = prop_oneof![Just(88_u16), Just(400), Just(1_600), 88..9_300_u16];
-    prop_oneof![
-        10 => (0..2_u32, 2..4_u8, length, any::<bool>()).prop_map(|(user, class, length, passes)| {
-            Step::Enqueue { user, class, queue: 0, length, flow: 0, passes }
-        }),
-        6 => (1..4_usize).prop_map(|room| Step::DequeueWhenDue { room }),
-        2 => (0..3_000_000_u64, 0..4_usize).prop_map(|(wait, room)| Step::Dequeue { wait, room }),
-        1 => (0..2_u32, 0..3_usize).prop_map(|(user, profile)| Step::Assign { user, to: Some((profile, 0)) }),
-    ]
-}
-
 proptest! {
     #[test]
     fn random_operations_agree_on_queues_with_two_lines(
         begin in dual_begin(), steps in prop::collection::vec(dual_step(), 1..600),
+    ) {
+        agree::<false>(begin, steps)?;
+    }
+
+    #[test]
+    fn random_operations_agree_where_classes_have_several_queues(
+        begin in split_begin(), steps in prop::collection::vec(split_step(), 1..500),
     ) {
         agree::<false>(begin, steps)?;
     }
@@ -382,6 +368,13 @@ proptest! {
         begin in classed_begin(), steps in prop::collection::vec(classed_step(), 1..500),
     ) {
         agree::<false>(begin.clone(), steps.clone())?;
+        agree::<true>(begin, steps)?;
+    }
+
+    #[test]
+    fn random_operations_agree_where_classes_of_levels_have_rates(
+        begin in classed_tree(), steps in prop::collection::vec(classed_tree_step(), 1..500),
+    ) {
         agree::<true>(begin, steps)?;
     }
 

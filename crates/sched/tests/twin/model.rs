@@ -6,9 +6,11 @@ mod aside;
 mod change;
 mod dual;
 mod fair;
+mod floor;
 mod hold;
 mod levels;
 mod parts;
+mod split;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -71,9 +73,13 @@ impl Model {
             coupled_states: vec![false; QUEUES],
             fair: vec![None; QUEUES],
             dual: vec![None; QUEUES],
+            split: vec![None; QUEUES],
+            part_states: vec![[State::default(); 8]; CLASSES],
             full_at: 0,
             class_full_at: [0; CLASSES],
+            floor_full_at: [0; CLASSES],
             came_back: [false; CLASSES],
+            stood: [None; CLASSES],
             ceil_full_at: 0,
             deficit: 0,
             turn: 0,
@@ -134,41 +140,9 @@ impl Model {
                 user.deficits[queue - LOWEST] = 0;
             }
             let class = &self.profiles[user.profile].classes[class_of(queue)];
-            if let Some(manage) = class.manage.as_ref().filter(|_| !class.fair) {
+            if let Some(manage) = class.manage.as_ref().filter(|_| !class.fair && class.weights.len() < 2) {
                 manage.emptied(&mut user.states[queue], now);
             }
-        }
-    }
-
-    /// The queue of a class that goes next: deficit round robin among those of the lowest.
-    fn next_queue(&mut self, at: usize, class: usize) -> usize {
-        let user = &mut self.users[at];
-        if class < LOWEST {
-            return class;
-        }
-        let mut waiting = (0..8).filter(|turn| !user.queues[LOWEST + turn].is_empty());
-        if let (Some(only), None) = (waiting.next(), waiting.next()) {
-            user.turn = only;
-            user.deficits[only] = u32::from(user.queues[LOWEST + only][0].length);
-            return LOWEST + only;
-        }
-        let weights = self.profiles[user.profile].weights;
-        loop {
-            let waiting = &user.queues[LOWEST + user.turn];
-            if let Some(first) = waiting.front() {
-                if user.deficits[user.turn] >= u32::from(first.length) {
-                    return LOWEST + user.turn;
-                }
-            } else {
-                user.deficits[user.turn] = 0;
-            }
-            loop {
-                user.turn = (user.turn + 1) % 8;
-                if !user.queues[LOWEST + user.turn].is_empty() {
-                    break;
-                }
-            }
-            user.deficits[user.turn] += u32::from(weights[user.turn]) * 1600;
         }
     }
 
@@ -188,11 +162,7 @@ impl Model {
             Some((is, _)) if is < from => until,
             _ => Some((from, level)),
         };
-        for class in 0..CLASSES {
-            let queues = if class < LOWEST { class..class + 1 } else { LOWEST..QUEUES };
-            if self.users[at].queues[queues].iter().all(VecDeque::is_empty) {
-                continue;
-            }
+        for class in self.classes_in_turn(at, now) {
             let of_subport = Level::SubportClass(class as u8);
             let (in_line, in_ring) = self.stands_aside(at, class);
             if in_line {
@@ -351,11 +321,7 @@ impl Model {
     /// not saved up enough, or a level between it and who gives has not, what the weight of that is worth. Then that goes behind the others.
     fn share(&mut self, at: usize, lender: Option<usize>, now: u64, out: &mut Vec<Leaving<u32>>) -> Result<bool, u64> {
         let profile = self.profiles[self.users[at].profile].clone();
-        let class = (0..CLASSES).find(|class| {
-            let queues = if *class < LOWEST { *class..*class + 1 } else { LOWEST..QUEUES };
-            if self.users[at].queues[queues].iter().all(VecDeque::is_empty) {
-                return false;
-            }
+        let class = self.classes_in_turn(at, now).into_iter().find(|class| {
             let queue = self.next_queue(at, *class);
             let length = self.users[at].queues[queue][0].length;
             let cap = profile.classes[*class].cap.eligible_at(self.users[at].class_full_at[*class], length);
@@ -384,11 +350,6 @@ impl Model {
             }
         }
         self.send(at, class, queue, Some(lender), now, out)
-    }
-
-    /// A subport and those above it, below one that lends or else the port.
-    fn below(&self, at: usize, lender: Option<usize>) -> Vec<usize> {
-        self.path(at).into_iter().take_while(|at| Some(*at) != lender).collect()
     }
 
     /// Sends the first packet of a queue, as far as subport and port may: of what its user is guaranteed, or of what is left, lent by a
@@ -431,14 +392,18 @@ impl Model {
         let profile = &self.profiles[user.profile];
         if let Some(manage) = profile.classes[class].manage.clone() {
             let first = &user.queues[queue][0];
-            let behind = user.of_flow(queue) as u32 - 1;
+            let behind = user.of_flow(queue).min(user.of_part(queue)) as u32 - 1;
             let departure = Departure { now, sojourn: now - first.since, behind, bytes: length.into() };
             let verdict = manage.depart(user.state(queue), &departure);
             let mut item = user.queues[queue][0].item;
             let goes = user.lets(verdict, (&*manage, queue), &mut item, now);
             user.queues[queue][0].item = item;
             if !goes {
-                out.push(Leaving::Managed(user.take(queue, false, Some(&*manage), &mut self.steps, now).item));
+                let taken = match user.split[queue] {
+                    Some(_) => self.take_from_part(at, queue, false, now),
+                    None => user.take(queue, false, Some(&*manage), &mut self.steps, now),
+                };
+                out.push(Leaving::Managed(taken.item));
                 self.changed(at, queue, now);
                 self.settle(at, now);
                 return Ok(false);
@@ -472,12 +437,14 @@ impl Model {
         }
         user.sent += 1;
         self.pay_class(at, class, length, now);
+        self.pay_floor(at, class, length, now);
         let user = &mut self.users[at];
         let profile = &self.profiles[user.profile];
         let manage = profile.classes[class].manage.clone();
-        let taken = match user.dual[queue] {
-            Some(_) => self.take_from_line(at, queue, true),
-            None => user.take(queue, true, manage.as_deref(), &mut self.steps, now),
+        let taken = match (&user.dual[queue], &user.split[queue]) {
+            (Some(_), _) => self.take_from_line(at, queue, true),
+            (_, Some(_)) => self.take_from_part(at, queue, true, now),
+            _ => user.take(queue, true, manage.as_deref(), &mut self.steps, now),
         };
         out.push(Leaving::Sent(taken.item));
         if shared.is_none() {

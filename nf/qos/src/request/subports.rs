@@ -9,7 +9,7 @@ use super::{Given, SUBPORTS, numbered};
 use crate::config::SubportEntry;
 use crate::load::number;
 use crate::state::Control;
-use crate::subports::entry;
+use crate::subports::{config, entry};
 use crate::users::User;
 
 /// What a request gives a subport from then on.
@@ -29,10 +29,10 @@ pub(super) fn understand(control: &Control, verb: &str, arguments: &Value) -> Re
             fields.join(", ")
         ));
     }
-    let before = control.subports.get(number).map(|config| entry(&name, config));
+    let before = control.subports.get(number).cloned().unwrap_or(SubportConfig::OPEN);
     let mut source = SUBPORTS.arguments(arguments);
-    let read = SubportEntry::read_from(&mut source, before.as_ref());
-    let config = SubportConfig::from(source.finish(read)?);
+    let read = SubportEntry::read_from(&mut source, Some(&entry(&name, &before)));
+    let config = config(source.finish(read)?, &before.classes, control.classes())?;
     if let Some((key, problem)) = config.fault() {
         return Err(format!("{key}: {problem}"));
     }
@@ -44,9 +44,8 @@ pub(super) fn understand(control: &Control, verb: &str, arguments: &Value) -> Re
 fn check_levels(control: &Control, name: &str, config: Option<&SubportConfig>) -> Result<(), String> {
     let mut all = control.subports.all();
     let before = all.get(name).and_then(|before| before.parent.clone());
-    let classes = all.get(name).map(|before| before.classes.clone()).unwrap_or_default();
     match config {
-        Some(config) => _ = all.insert(name.to_owned(), SubportConfig { classes, ..config.clone() }),
+        Some(config) => _ = all.insert(name.to_owned(), config.clone()),
         None => _ = all.remove(name),
     }
     let parent = config.and_then(|config| config.parent.as_ref());
@@ -83,7 +82,7 @@ pub(super) fn understand_addition(control: &Control, arguments: &Value) -> Resul
         let room = control.names.subports.len();
         format!("there are {room} subports, for which there is room: take away one that was added, or raise scheduler.spare_subports, and `weir reload`")
     })?;
-    let config = SubportConfig::from(read);
+    let config = config(read, &[], control.classes())?;
     if let Some((key, problem)) = config.fault() {
         return Err(format!("{key}: {problem}"));
     }

@@ -30,11 +30,15 @@ impl Model {
         let at = offer.user as usize;
         let user = self.users.get(at).filter(|user| user.open).ok_or(Refused::NoSuchUser)?;
         let rules = self.profiles[user.profile].classes[class_of(queue)].clone();
-        let queued = user.queues[queue].len();
-        let is_fair = if queued == 0 { rules.fair } else { user.fair[queue].is_some() };
+        let part = rules.part_of(offer.class.queue().into());
+        let is_split =
+            if user.queues[queue].is_empty() { rules.weights.len() > 1 } else { user.split[queue].is_some() };
+        let queued = if is_split { user.in_part(queue, part) } else { user.queues[queue].len() };
+        let is_empty = user.queues[queue].is_empty();
+        let is_fair = if is_empty { rules.fair } else { user.fair[queue].is_some() };
         let low = ecn(item) == 1;
         let waiting =
-            Waiting { item, length: offer.length, since: now, flow: if is_fair { flow % 1024 } else { 0 }, low };
+            Waiting { item, length: offer.length, since: now, flow: if is_fair { flow % 1024 } else { 0 }, low, part };
         let (left, held) = (self.buffers - self.held(), user.held());
         let makes_room = left == 0 || held >= self.minimum && held - self.minimum >= left;
         let over_share = makes_room && self.heaviest().is_none_or(|heaviest| self.users[heaviest].held() <= held + 1);
@@ -53,10 +57,10 @@ impl Model {
             self.short(at, now);
             return Err(Refused::OverShare);
         }
-        if let Some(manage) = rules.manage.filter(|_| !is_fair) {
+        if let Some(manage) = rules.manage.as_ref().filter(|_| !is_fair) {
             let arrival = Arrival { now, queued: queued as u32, bytes: offer.length.into(), colour: 0, random: 0 };
-            let verdict = manage.arrive(&mut self.users[at].states[queue], &arrival);
-            if !self.users[at].lets(verdict, (&*manage, queue), &mut item, now) {
+            let verdict = manage.arrive(self.users[at].coming(&rules.weights, queue, part), &arrival);
+            if !self.users[at].lets_in(verdict, (&**manage, queue), (&rules.weights, part), &mut item, now) {
                 return Err(Refused::Managed);
             }
         }
@@ -87,6 +91,10 @@ impl Model {
                 Some(lost) => lost,
                 None => self.take_from_line(at, queue, false),
             },
+            None if user.split[queue].is_some() => match self.lose_from_part(at, queue, now) {
+                Some(lost) => lost,
+                None => self.take_from_part(at, queue, false, now),
+            },
             None => user.queues[queue].pop_back().unwrap(),
             Some(_) => match user.lose(queue, &mut self.steps) {
                 Some(lost) => lost,
@@ -113,6 +121,8 @@ impl Model {
             self.users[at].fair[queue].is_some()
         } {
             self.join_flow(at, queue, waiting);
+        } else if if joins { rules.weights.len() > 1 } else { self.users[at].split[queue].is_some() } {
+            self.join_part(at, queue, waiting);
         } else {
             self.users[at].queues[queue].push_back(waiting);
         }
@@ -153,11 +163,13 @@ impl Model {
         }
         if let Some(manage) = profile.classes[class].manage.as_ref().filter(|_| !profile.classes[class].fair) {
             let arrival = Arrival { now, queued: 0, bytes: length.into(), colour: 0, random: 0 };
-            let verdict = manage.arrive(&mut user.states[queue], &arrival);
-            if !user.lets(verdict, (&**manage, queue), &mut item, now) {
+            let weights = &profile.classes[class].weights;
+            let part = profile.classes[class].part_of(offer.class.queue().into());
+            let verdict = manage.arrive(user.coming(weights, queue, part), &arrival);
+            if !user.lets_in(verdict, (&**manage, queue), (weights, part), &mut item, now) {
                 return Err(Refused::Managed);
             }
-            manage.emptied(&mut user.states[queue], now);
+            manage.emptied(user.coming(weights, queue, part), now);
         }
         user.full_at = profile.bucket.after(user.full_at, length, fine(now));
         if let Some((ceil, _)) = profile.sharing {
@@ -168,6 +180,7 @@ impl Model {
         }
         user.sent += 1;
         self.pay_class(at, class, length, now);
+        self.pay_floor(at, class, length, now);
         self.pay_levels(subport, length, Some(subport), now);
         self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
         Ok(true)

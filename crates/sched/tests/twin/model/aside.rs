@@ -24,32 +24,43 @@ impl Crowd {
 impl Model {
     /// Whether a user stands aside with a class: having stood in line, and having wanted more.
     pub(super) fn stands_aside(&self, at: usize, class: usize) -> (bool, bool) {
-        let crowd = &self.crowds[self.users[at].subport][class];
-        (crowd.line.contains(&at), crowd.ring.contains(&at))
+        let crowds = || self.crowds.iter().map(|crowds| &crowds[class]);
+        (crowds().any(|crowd| crowd.line.contains(&at)), crowds().any(|crowd| crowd.ring.contains(&at)))
     }
 
-    /// Whether the rate of a class lets a packet go straight through: nobody stands aside for it.
+    /// Whether the rates of a class of a subport, and of those above, let a packet go straight through: nobody stands aside for them.
     pub(super) fn class_lets_pass(&self, subport: usize, class: usize, length: u16, now: u64) -> bool {
-        let (bucket, crowd) = (self.subports[subport].classes[class], &self.crowds[subport][class]);
-        bucket.is_unlimited() || crowd.is_empty() && bucket.eligible_at(crowd.full_at, length) <= fine(now)
+        self.path(subport).into_iter().all(|level| {
+            let (bucket, crowd) = (self.subports[level].classes[class], &self.crowds[level][class]);
+            bucket.is_unlimited() || crowd.is_empty() && bucket.eligible_at(crowd.full_at, length) <= fine(now)
+        })
     }
 
-    /// The same of a user whose turn it is, of what it is guaranteed or of what others leave. Where it does not, the user steps aside.
+    /// The same of a user whose turn it is, of what it is guaranteed or of what others leave. Where one does not, the user steps aside there.
     pub(super) fn class_lets_go(&mut self, at: usize, class: usize, length: u16, shares: bool, now: u64) -> bool {
-        let subport = self.users[at].subport;
-        let (bucket, crowd) = (self.subports[subport].classes[class], &mut self.crowds[subport][class]);
-        let due = bucket.eligible_at(crowd.full_at, length);
-        let others_first = !crowd.line.is_empty() || shares && !crowd.ring.is_empty();
-        let has_turn = self.users[at].came_back[class] || !others_first;
-        if bucket.is_unlimited() || due <= fine(now) && has_turn {
-            return true;
-        }
-        if crowd.is_empty() {
-            self.waiting.push((nanos(due).div_ceil(TICK), Id::Class(subport, class)));
+        let path = self.path(self.users[at].subport);
+        // It has its turn before those who stand aside, for the levels up to that from which it has come back.
+        let came_back = self.users[at].stood[class].filter(|_| self.users[at].came_back[class]);
+        let passed: Vec<usize> = match path.iter().position(|level| Some(*level) == came_back) {
+            Some(place) => path[..=place].to_vec(),
+            None => Vec::new(),
+        };
+        let stops = path.into_iter().find_map(|level| {
+            let (bucket, crowd) = (self.subports[level].classes[class], &self.crowds[level][class]);
+            let due = bucket.eligible_at(crowd.full_at, length);
+            let others_first = !crowd.line.is_empty() || shares && !crowd.ring.is_empty();
+            let has_turn = passed.contains(&level) || !others_first;
+            (!bucket.is_unlimited() && (due > fine(now) || !has_turn)).then_some((level, due))
+        });
+        let Some((level, due)) = stops else { return true };
+        if self.crowds[level][class].is_empty() {
+            self.waiting.push((nanos(due).div_ceil(TICK), Id::Class(level, class)));
         }
         self.users[at].came_back[class] = false;
-        // Whoever stood there for what others leave stands there for what it is guaranteed.
-        crowd.ring.retain(|other| *other != at);
+        // Whoever stood somewhere for what others leave stands here for what it is guaranteed.
+        self.leave(at, class);
+        self.users[at].stood[class] = Some(level);
+        let crowd = &mut self.crowds[level][class];
         if shares {
             crowd.ring.push(at);
         } else {
@@ -60,9 +71,10 @@ impl Model {
     }
 
     pub(super) fn pay_class(&mut self, at: usize, class: usize, length: u16, now: u64) {
-        let subport = self.users[at].subport;
-        let (bucket, crowd) = (self.subports[subport].classes[class], &mut self.crowds[subport][class]);
-        crowd.full_at = bucket.after(crowd.full_at, length, fine(now));
+        for level in self.path(self.users[at].subport) {
+            let (bucket, crowd) = (self.subports[level].classes[class], &mut self.crowds[level][class]);
+            crowd.full_at = bucket.after(crowd.full_at, length, fine(now));
+        }
         self.users[at].came_back[class] = false;
     }
 
@@ -94,9 +106,10 @@ impl Model {
     }
 
     fn leave(&mut self, at: usize, class: usize) {
-        let crowd = &mut self.crowds[self.users[at].subport][class];
-        crowd.line.retain(|other| *other != at);
-        crowd.ring.retain(|other| *other != at);
+        for crowds in &mut self.crowds {
+            crowds[class].line.retain(|other| *other != at);
+            crowds[class].ring.retain(|other| *other != at);
+        }
     }
 
     /// In the next tick.
@@ -111,11 +124,12 @@ impl Model {
     /// A user is somebody else from now on.
     pub(super) fn stay_nowhere_aside(&mut self, at: usize) {
         self.users[at].came_back = [false; CLASSES];
-        let subport = self.users[at].subport;
         for class in 0..CLASSES {
             self.leave(at, class);
-            if self.crowds[subport][class].is_empty() {
-                self.waiting.retain(|(_, id)| *id != Id::Class(subport, class));
+            for (subport, crowds) in self.crowds.iter().enumerate() {
+                if crowds[class].is_empty() {
+                    self.waiting.retain(|(_, id)| *id != Id::Class(subport, class));
+                }
             }
         }
     }

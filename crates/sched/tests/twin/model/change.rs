@@ -4,7 +4,7 @@ use weir_sched::rate::fine;
 
 use super::Model;
 use super::hold::Reason;
-use super::parts::{Id, ModelSubport, QUEUES, class_of};
+use super::parts::{CLASSES, Id, ModelSubport, QUEUES, class_of};
 
 impl Model {
     pub(crate) fn assign(&mut self, at: usize, to: Option<(usize, usize)>, now: u64) {
@@ -30,14 +30,26 @@ impl Model {
         for (full_at, (class, old)) in user.class_full_at.iter_mut().zip(profile.classes.iter().zip(&old.classes)) {
             *full_at = class.cap.carry(&old.cap, *full_at, fine(now));
         }
+        for (full_at, (class, old)) in user.floor_full_at.iter_mut().zip(profile.classes.iter().zip(&old.classes)) {
+            if let Some(guarantee) = class.guarantee {
+                *full_at = guarantee.carry(&old.guarantee.unwrap_or(guarantee), *full_at, fine(now));
+            }
+        }
         for queue in 0..QUEUES {
             let class = &profile.classes[class_of(queue)];
             let (wants, lines) = (class.fair, class.dual.is_some());
             if lines != user.coupled_states[queue] {
                 (user.coupled_states[queue], user.states[queue]) = (lines, [0; 4]);
             }
+            let parts = class.weights.len() > 1;
+            if !(parts && class.manage.is_some()) && queue < CLASSES {
+                user.part_states[queue] = Default::default();
+            }
             if user.queues[queue].is_empty() {
                 continue;
+            }
+            if user.split[queue].is_some() && !parts {
+                user.one_part(queue);
             }
             if user.dual[queue].is_some() && !lines {
                 user.one_line(queue);
@@ -47,6 +59,9 @@ impl Model {
             }
             if lines && user.dual[queue].is_none() {
                 user.two_lines(queue);
+            }
+            if parts && user.split[queue].is_none() {
+                user.several_parts(queue);
             }
         }
         self.settle(at, now);

@@ -92,6 +92,15 @@ impl Model {
                 Some((level, full)) => Hold { level: Level::Above(level as u16), since: since.max(full) },
             });
         };
+        // It may stand aside for a class of one above its own.
+        let level = match level {
+            Level::SubportClass(class) => {
+                let above = self.path(self.users[at].subport)[1..].to_vec();
+                let stood = self.users[at].stood[usize::from(class)].filter(|stood| above.contains(stood));
+                stood.map_or(level, |number| Level::AboveClass(class, number as u16))
+            }
+            level => level,
+        };
         Some(Hold { level, since })
     }
 }

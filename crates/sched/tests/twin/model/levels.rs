@@ -18,6 +18,11 @@ impl Model {
         path
     }
 
+    /// A subport and those above it, below one that lends or else the port.
+    pub(super) fn below(&self, at: usize, lender: Option<usize>) -> Vec<usize> {
+        self.path(at).into_iter().take_while(|at| Some(*at) != lender).collect()
+    }
+
     /// What a user or a subport is in, or below.
     pub(super) fn above(&self, id: Id) -> Option<usize> {
         match id {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::dual::Dual;
 use super::fair::Fair;
 use super::hold::History;
+use super::split::Split;
 use weir_sched::class::ClassQueue;
 use weir_sched::l4s::L4s;
 use weir_sched::manage::{Manage, State, Verdict};
@@ -18,10 +19,14 @@ pub(super) const LOWEST: usize = CLASSES - 1;
 #[derive(Clone, Debug)]
 pub(crate) struct ModelClass {
     pub(crate) cap: Bucket,
+    /// What it is guaranteed of what its user sends.
+    pub(crate) guarantee: Option<Bucket>,
     pub(crate) queue_size: usize,
     pub(crate) manage: Option<Arc<dyn Manage>>,
     pub(crate) fair: bool,
     pub(crate) dual: Option<L4s>,
+    /// Of its queues, if it has several.
+    pub(crate) weights: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
@@ -97,6 +102,8 @@ pub(super) struct Waiting {
     pub(super) flow: u32,
     /// Whether it stands in the low-latency line, of two.
     pub(super) low: bool,
+    /// In which queue of its class it stands, of several.
+    pub(super) part: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -112,10 +119,18 @@ pub(super) struct User {
     pub(super) fair: Vec<Option<Fair>>,
     /// Of each queue that has two lines now: what is known of them. Such a queue is in the order of coming, but that the packet that is chosen stands first.
     pub(super) dual: Vec<Option<Dual>>,
+    /// Of each class that has several queues now: what is known of them. Such a class is in the order of coming, but that the packet that is chosen stands first.
+    pub(super) split: Vec<Option<Split>>,
+    /// What managements remember of each queue of a class with several.
+    pub(super) part_states: Vec<[State; 8]>,
     pub(super) full_at: Fine,
     pub(super) class_full_at: [Fine; CLASSES],
+    /// When the bucket is full of what each class is guaranteed.
+    pub(super) floor_full_at: [Fine; CLASSES],
     /// It has come back with a class, and has not had its turn.
     pub(super) came_back: [bool; CLASSES],
+    /// For which subport it stood aside last with a class.
+    pub(super) stood: [Option<usize>; CLASSES],
     pub(super) ceil_full_at: Fine,
     pub(super) deficit: u32,
     pub(super) turn: usize,
@@ -152,6 +167,7 @@ impl User {
     pub(super) fn state(&mut self, queue: usize) -> &mut State {
         match &mut self.fair[queue] {
             Some(fair) => &mut fair.flow(self.queues[queue][0].flow).state,
+            None if self.split[queue].is_some() => &mut self.part_states[queue][self.queues[queue][0].part],
             None => &mut self.states[queue],
         }
     }
