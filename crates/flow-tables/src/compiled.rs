@@ -165,16 +165,18 @@ impl Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found(u32);
 
-/// Of which version of IP a frame is.
+/// What stands behind the type of a frame, as far as code looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     None,
     Four,
     Six,
+    Mpls,
+    Arp,
 }
 
 impl Found {
-    /// A target, the table to be searched or [`NO_TABLE`], how many VLAN tags there are, and the IP behind them, if it was looked so far.
+    /// A target, the table to be searched or [`NO_TABLE`], how many VLAN tags there are, and what stands behind them, if it was looked so far.
     fn new(target: u8, search: u8, tags: u8, ip: Version) -> Found {
         Found(u32::from_be_bytes([0, target, search, tags << 4 | ip as u8]))
     }
@@ -201,7 +203,7 @@ impl Found {
         (self.0 >> 8) as u8
     }
 
-    /// Of which kind a frame is: how many VLAN tags there are, in steps of 16, and the [`Version`] of its IP.
+    /// Of which kind a frame is: how many VLAN tags there are, in steps of 16, and the [`Version`] behind them.
     #[inline]
     pub(crate) fn kind(self) -> u64 {
         u64::from(self.0 as u8)
@@ -213,7 +215,7 @@ impl Found {
         usize::from(self.0 as u8 >> 4)
     }
 
-    /// Of IP, if it was looked so far.
+    /// Which version of IP is behind them, if it was looked so far.
     #[inline]
     pub(crate) fn ip(self) -> Version {
         match self.0 & 0xf {

@@ -233,21 +233,22 @@ impl Switch {
         (steps, copies, desk): (&mut Steps, &mut impl Copies, &mut Desk),
         now: u64,
     ) -> Option<Forwarded> {
-        let Parsed { in_port, fields, at, known, .. } = parsed;
+        let Parsed { in_port, fields, at, known, found, .. } = parsed;
         let ttl = at.ttl(frame.bytes());
-        let mut way = Way::new(steps, fields, *in_port, (*known, ttl, at.tags), target);
+        let mut way = Way::new(steps, fields, (frame.bytes(), *in_port), (*known, ttl, at.tags), target);
         way.find(self).ok()?;
-        let is_changed = way.pushed + way.popped > 0 || way.has_copies;
-        if is_changed && !frame.has_room(way.pushed * TAG, way.popped * TAG) {
+        let Way { pushed, popped, has_copies, .. } = way;
+        let is_changed = pushed + popped > 0 || has_copies;
+        if is_changed && !frame.has_room(pushed * TAG, popped * TAG) {
             return None;
         }
-        if way.popped > 0 && at.headers_may_grow(frame.bytes()) {
+        if popped > 0 && at.headers_may_grow(frame.bytes()) {
             return None;
         }
-        if way.has_copies && !Desk::has_room(frame.bytes().len(), way.pushed) {
+        if has_copies && !Desk::has_room(frame.bytes().len(), pushed) {
             return None;
         }
-        Some(self.go(worker, &way, Going::new(frame, copies, desk, at.clone()), now))
+        Some(self.go(worker, (steps, *in_port), Going::new(frame, copies, desk, (at.clone(), *found)), now))
     }
 
     /// Counts a frame that code has changed, and lets it leave.
@@ -264,7 +265,7 @@ impl Switch {
         self.ports.received(worker, in_port, bytes, true);
         self.tables.meet_found(worker, found, Counted::one(bytes), now);
         if let End::Others(others) = end {
-            let mut going = Going::new(frame, copies, desk, At::default());
+            let mut going = Going::new(frame, copies, desk, (At::default(), None));
             let became = self.ports.send_by_others(worker, others, in_port, bytes, |port| going.leave(port));
             let why = became.err().unwrap_or(going.why);
             return going.left_by().map_or(Forwarded::Dropped(why), Forwarded::Sent);
@@ -296,12 +297,12 @@ impl Switch {
     fn go<F: Frame, C: Copies>(
         &self,
         worker: Worker,
-        way: &Way<'_>,
+        (steps, in_port): (&Steps, u32),
         mut going: Going<'_, F, C>,
         now: u64,
     ) -> Forwarded {
-        self.ports.received(worker, way.in_port, going.len(), true);
-        for step in way.steps.iter() {
+        self.ports.received(worker, in_port, going.len(), true);
+        for step in steps.iter() {
             let bytes = going.len();
             match step {
                 Step::Flow { table, slot } => {
@@ -328,12 +329,12 @@ impl Switch {
                 }
                 Step::Group { bucket, slot } => {
                     if let Some(leg) = self.groups.take(worker, slot, bucket, bytes) {
-                        going.change(&leg.ops);
+                        going.change_leg(leg);
                     }
                 }
                 Step::Bucket { bucket, slot } => {
                     if let Some(leg) = self.groups.take_too(worker, slot, bucket, bytes) {
-                        going.change(&leg.ops);
+                        going.change_leg(leg);
                     }
                 }
                 Step::Apart => going.part(),
@@ -347,8 +348,7 @@ impl Switch {
                     Err(why) => going.why = why,
                 },
                 Step::Others(others) => {
-                    let became =
-                        self.ports.send_by_others(worker, others, way.in_port, bytes, |port| going.leave(port));
+                    let became = self.ports.send_by_others(worker, others, in_port, bytes, |port| going.leave(port));
                     going.why = became.err().unwrap_or(going.why);
                 }
                 Step::SamePort => going.why = Why::SamePort,

@@ -148,7 +148,7 @@ impl Groups {
     #[inline]
     fn one_of(&self, group: &Group, fields: &Fields, ports: &Ports) -> Option<usize> {
         match group.kind {
-            GroupKind::All => None,
+            GroupKind::All => (group.buckets.len() == 1).then_some(0),
             GroupKind::Indirect => Some(0),
             GroupKind::Select => self.choose_one(group, select_hash(fields), ports),
             GroupKind::FastFailover => self.choose_one(group, 0, ports),

@@ -89,6 +89,12 @@ pub(crate) fn parse_to(depth: Depth, bytes: &[u8], fields: &mut Fields, layout: 
     }
 }
 
+/// Adds the fields and the layout of what stands behind the type of a frame, at `at`, to what has none of them.
+pub(crate) fn parse_behind(kind: u16, bytes: &[u8], at: usize, fields: &mut Fields, layout: &mut Layout) {
+    fields.set(Field::EthType, u128::from(kind));
+    let _ = Parser { bytes, depth: Depth::Whole, fields, layout }.network(kind, at);
+}
+
 struct Parser<'a> {
     bytes: &'a [u8],
     depth: Depth,
@@ -126,11 +132,17 @@ impl Parser<'_> {
         if self.depth < Depth::Network {
             return None;
         }
+        self.network(kind, at + 2)
+    }
+
+    /// What is of a type, and begins there.
+    #[inline]
+    fn network(&mut self, kind: u16, at: usize) -> Option<()> {
         match kind {
-            0x0800 => self.ipv4(at + 2),
-            0x86dd => self.ipv6(at + 2),
-            0x0806 => self.arp(at + 2),
-            0x8847 | 0x8848 => self.mpls(at + 2),
+            0x0800 => self.ipv4(at),
+            0x86dd => self.ipv6(at),
+            0x0806 => self.arp(at),
+            0x8847 | 0x8848 => self.mpls(at),
             _ => Some(()),
         }
     }

@@ -188,8 +188,8 @@ fn update(bytes: &mut [u8], sum: &Sum, before: &[u16], after: &[u16]) {
 }
 
 /// Sets the byte at `at`, which the checksum of an IPv4 header at `header` covers, if there is one.
-pub(crate) fn set_byte(packet: &mut Packet, at: usize, value: u8, header: Option<usize>) {
+pub(crate) fn set_byte(bytes: &mut [u8], at: usize, value: u8, header: Option<usize>) {
     let place = Place { at, bytes: 1, shift: 0, keeps: 0, covered: Covered::Header };
     let sum = header.map(|start| Sum { at: start + 10, skips_zero: false });
-    replace(&mut packet.bytes, &place, value.into(), &[sum]);
+    replace(bytes, &place, value.into(), &[sum]);
 }

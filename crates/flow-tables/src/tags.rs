@@ -56,16 +56,21 @@ pub(crate) fn pop_vlan(packet: &mut Packet) {
     }
 }
 
-/// Puts an MPLS entry outside all others, before VLAN tags too ("the outermost valid location", section 5.12; as Open
-/// vSwitch reads it). Label, traffic class and TTL are those of the outer entry; without one, label and class are 0, and
-/// the TTL is that of IP, or 0.
-pub(crate) fn push_mpls(packet: &mut Packet, kind: u16) {
-    let Some(first) = type_at(&packet.bytes, FIRST_TYPE) else { return };
-    let outer = if MPLS_TYPES.contains(&first) { number(&packet.bytes, FIRST_TYPE + 2, 4) } else { None };
-    let entry = match outer {
+/// The MPLS entry that is put outside all others of a frame. Label, traffic class and TTL are those of the outer entry; without one, label and
+/// class are 0, and the TTL is that of IP, or 0. Nothing if the frame has no type.
+pub(crate) fn new_entry(bytes: &[u8]) -> Option<u32> {
+    let first = type_at(bytes, FIRST_TYPE)?;
+    let outer = if MPLS_TYPES.contains(&first) { number(bytes, FIRST_TYPE + 2, 4) } else { None };
+    Some(match outer {
         Some(outer) => outer as u32 & !0x100,
-        None => 0x100 | u32::from(crate::ttl::of_ip(packet).unwrap_or(0)),
-    };
+        None => 0x100 | u32::from(crate::ttl::of_ip(bytes).unwrap_or(0)),
+    })
+}
+
+/// Puts an MPLS entry outside all others, before VLAN tags too ("the outermost valid location", section 5.12; as Open
+/// vSwitch reads it).
+pub(crate) fn push_mpls(packet: &mut Packet, kind: u16) {
+    let Some(entry) = new_entry(&packet.bytes) else { return };
     set_type(packet, FIRST_TYPE, kind);
     insert(packet, FIRST_TYPE + 2, &entry.to_be_bytes());
 }

@@ -7,7 +7,7 @@ mod pipelines;
 use std::cell::Cell;
 
 use pipelines::simple::frame;
-use pipelines::{Became, Buffer, PORTS, by_definition, counted, out, set, switch_with};
+use pipelines::{Became, Buffer, PORTS, by_definition, counted, labels, out, set, switch_with};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use weir_flow_tables::{Forwarded, Frame, Frames, Packet, Switch, Worker};
@@ -32,9 +32,10 @@ fn take(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> (Option<Becam
         None => switch.forward(0, &mut frame, &mut known, &mut copies, now),
     };
     switch.settle(&mut known, now);
-    // It may have moved, where a tag came off, and a short one was filled up.
+    // It may have moved, where a tag came off, and a short one was filled up; on the longer way, another frame may have taken its place.
     let untouched = Buffer::of(bytes);
-    if frame.behind().len() == untouched.behind().len() {
+    let may_be_another = hastened.is_none() && frame.bytes().len() != bytes.len();
+    if frame.behind().len() == untouched.behind().len() && !may_be_another {
         assert_eq!(frame.behind(), untouched.behind(), "something changed behind the frame");
     }
     let became = became.map(|became| match became {
@@ -52,12 +53,50 @@ struct Short {
     with: u64,
     /// Of all, those that went through the last table.
     through_last: u64,
+    /// Of those with code, frames without tags whose MPLS entries, ARP, and type or code of ICMP are other ones now: nothing else changes these on the short way.
+    mpls: u64,
+    arp: u64,
+    icmp: u64,
+}
+
+impl std::ops::Add for Short {
+    type Output = Short;
+
+    fn add(self, other: Short) -> Short {
+        Short {
+            all: self.all + other.all,
+            without: self.without + other.without,
+            with: self.with + other.with,
+            through_last: self.through_last + other.through_last,
+            mpls: self.mpls + other.mpls,
+            arp: self.arp + other.arp,
+            icmp: self.icmp + other.icmp,
+        }
+    }
+}
+
+impl Short {
+    /// A frame that went the short way with code, and as what it left.
+    fn changed(before: &[u8], after: &[u8]) -> Short {
+        let differ = |from: usize, to: usize| before.get(from..to) != after.get(from..to);
+        let kind = |bytes: &[u8]| bytes.get(12..14).map_or(0, |kind| u16::from_be_bytes([kind[0], kind[1]]));
+        let (is, becomes) = (kind(before), kind(after));
+        let is_mpls = [is, becomes].iter().any(|kind| matches!(kind, 0x8847 | 0x8848));
+        let same = is == becomes;
+        Short {
+            mpls: u64::from(is_mpls && (is != becomes || differ(14, 18))),
+            arp: u64::from(same && is == 0x0806 && differ(20, 42)),
+            icmp: u64::from(same && is == 0x0800 && before.get(23) == Some(&1) && differ(34, 36))
+                + u64::from(same && is == 0x86dd && before.get(20) == Some(&58) && differ(54, 56)),
+            ..Short::default()
+        }
+    }
 }
 
 /// Takes frames twice through a switch with code, which gets that of changes in between, and through one that follows the definition.
 fn both_ways(groups: &[GroupMod], flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Result<Short, TestCaseError> {
     let [mut compiled, mut definition] = [0, 1].map(|_| switch_with(groups.to_vec(), flows));
-    let (mut short, mut through_last) = ([0, 0], 0);
+    let (mut short, mut through_last, mut changed) = ([0, 0], 0, Short::default());
     let lookups = |switch: &Switch| switch.tables.stats()[2].lookups;
     for (round, short) in (0..).zip(&mut short) {
         pipelines::compile(&mut compiled);
@@ -66,6 +105,9 @@ fn both_ways(groups: &[GroupMod], flows: &[FlowMod], packets: &[(u32, Vec<u8>)])
             let (became, was_short) = take(&mut compiled, *port, bytes, now);
             *short += u64::from(was_short);
             through_last += u64::from(was_short && lookups(&compiled) > before);
+            if let (1.., true, Some(Ok(sent))) = (round, was_short, &became) {
+                changed = changed + Short::changed(bytes, &sent[0].1);
+            }
             match became {
                 Some(became) => {
                     prop_assert_eq!(became, by_definition(&mut definition, *port, bytes, now), "{:x?}", bytes);
@@ -80,7 +122,7 @@ fn both_ways(groups: &[GroupMod], flows: &[FlowMod], packets: &[(u32, Vec<u8>)])
     }
     prop_assert_eq!(counted(&compiled, 0), counted(&definition, 0));
     let [without, with] = short;
-    Ok(Short { all: packets.len() as u64, without, with, through_last })
+    Ok(Short { all: packets.len() as u64, without, with, through_last, ..changed })
 }
 
 /// What packets are, so that their fields may be set.
@@ -104,6 +146,17 @@ fn kinds() -> Vec<(Vec<Oxm>, Vec<Field>)> {
             all.push((vec![is_one, Oxm::exact(IpProto, protocol)], fields));
         }
     }
+    let of_icmp = |kind, protocol| vec![Oxm::exact(Field::EthType, kind), Oxm::exact(IpProto, protocol)];
+    all.extend([
+        (of_icmp(0x0800, 1), vec![Ipv4Dst, Field::Icmpv4Type, Field::Icmpv4Code]),
+        (of_icmp(0x86dd, 58), vec![Ipv6Dst, Field::Icmpv6Code]),
+        (
+            vec![Oxm::exact(Field::EthType, 0x0806)],
+            vec![Field::ArpOp, Field::ArpSha, Field::ArpSpa, Field::ArpTha, Field::ArpTpa],
+        ),
+    ]);
+    let of_mpls = vec![Field::MplsLabel, Field::MplsTc, Field::MplsBos];
+    all.extend([0x8847, 0x8847, 0x8848].map(|kind| (vec![Oxm::exact(Field::EthType, kind)], of_mpls.clone())));
     all
 }
 
@@ -120,6 +173,7 @@ fn changes(fields: Vec<Field>, most: usize) -> impl Strategy<Value = Vec<Action>
         1 => Just(Action::PushVlan(0x8100)),
         1 => Just(Action::PushVlan(0x88a8)),
         2 => Just(Action::PopVlan),
+        5 => labels(),
     ];
     let change = if fields.is_empty() {
         others.boxed()
@@ -138,8 +192,13 @@ fn way_out() -> impl Strategy<Value = Action> {
 }
 
 fn flow() -> impl Strategy<Value = FlowMod> {
-    let made = prop::sample::select(kinds()).prop_flat_map(|(asked, fields)| {
-        let end = prop_oneof![3 => way_out(), 2 => (20_u32..24).prop_map(Action::Group)];
+    flow_of(kinds())
+}
+
+/// A flow for packets of such kinds.
+fn flow_of(kinds: Vec<(Vec<Oxm>, Vec<Field>)>) -> impl Strategy<Value = FlowMod> {
+    let made = prop::sample::select(kinds).prop_flat_map(|(asked, fields)| {
+        let end = prop_oneof![3 => way_out(), 2 => (20_u32..28).prop_map(Action::Group)];
         (Just(asked), changes(fields, 5), end, any::<bool>())
     });
     (made, 0_u16..4).prop_map(|((asked, mut actions, end, is_written), priority)| {
@@ -163,12 +222,23 @@ fn groups() -> impl Strategy<Value = Vec<GroupMod>> {
         })
     };
     let indirect = proptest::collection::vec(bucket(), 3);
-    (indirect, proptest::option::of((bucket(), bucket()))).prop_map(|(buckets, select)| {
+    let several = proptest::collection::vec(bucket(), 2..4);
+    (indirect, proptest::option::of((bucket(), bucket())), several).prop_map(|(buckets, select, several)| {
         let add = |group, kind, buckets| GroupMod { command: GroupCommand::Add, kind, group, buckets };
         let one = (20..).zip(buckets).map(|(group, bucket)| add(group, GroupKind::Indirect, vec![bucket]));
         let weighed = |bucket| Bucket { weight: 1, ..bucket };
         let two = select.map(|(one, other)| add(23, GroupKind::Select, vec![weighed(one), weighed(other)]));
-        one.chain(two).collect()
+        let leads = |group, weight| {
+            let actions = vec![Action::Group(group)];
+            Bucket { weight, watch_port: group::ANY, watch_group: group::ANY, actions }
+        };
+        // Of which one leads to the other; the longest is too long for the short way.
+        let chain = [
+            add(24, GroupKind::All, vec![leads(20, 0)]),
+            add(25, GroupKind::Select, vec![leads(24, 1), leads(22, 2)]),
+            add(26, GroupKind::Indirect, vec![leads(25, 0)]),
+        ];
+        one.chain(two).chain(chain).chain([add(27, GroupKind::All, several)]).collect()
     })
 }
 
@@ -195,20 +265,17 @@ fn packet() -> impl Strategy<Value = (u32, Vec<u8>)> {
     })
 }
 
-/// Takes random packets through random tables.
-fn run(cases: u32, tables: impl Strategy<Value = Vec<FlowMod>>) -> Short {
+/// Takes such packets through such tables.
+fn run(
+    cases: u32,
+    tables: impl Strategy<Value = Vec<FlowMod>>,
+    packet: impl Strategy<Value = (u32, Vec<u8>)>,
+) -> Short {
     let sum = Cell::new(Short::default());
     let config = ProptestConfig { cases, source_file: Some(file!()), ..ProptestConfig::default() };
-    let packets = proptest::collection::vec(packet(), 20..60);
+    let packets = proptest::collection::vec(packet, 20..60);
     let outcome = TestRunner::new(config).run(&(tables, groups(), packets), |(flows, groups, packets)| {
-        let Short { all, without, with, through_last } = both_ways(&groups, &flows, &packets)?;
-        let before = sum.get();
-        sum.set(Short {
-            all: before.all + all,
-            without: before.without + without,
-            with: before.with + with,
-            through_last: before.through_last + through_last,
-        });
+        sum.set(sum.get() + both_ways(&groups, &flows, &packets)?);
         Ok(())
     });
     outcome.unwrap();
@@ -221,9 +288,42 @@ fn code_changes_frames_as_the_definition_does() {
     let flows = proptest::collection::vec(flow(), 3..12);
     let tables = (flows, any::<bool>())
         .prop_map(|(flows, is_searched)| if is_searched { behind_a_search(flows) } else { flows });
-    let short = run(80, tables);
+    let short = run(80, tables, packet());
     // Else nothing was shown: what goes the short way only with code was changed by it.
     assert!((short.with - short.without) * 20 > short.all, "{short:?}");
+    assert!(short.mpls > 30, "{short:?}");
+}
+
+/// ARP, and ICMP of both versions, behind no tag or one, with checksums that are anything.
+fn arp_or_icmp() -> impl Strategy<Value = (u32, Vec<u8>)> {
+    let end = proptest::collection::vec(prop_oneof![Just(0), Just(0xff), any::<u8>()], 28);
+    let shape = (prop::sample::select(vec![1_u8, 58, 0]), prop::sample::select(vec![0_u8, 1, 2, 64]), any::<bool>());
+    (1..=PORTS, shape, end, prop::option::weighted(0.2, 14_usize..70)).prop_map(
+        |(port, (protocol, ttl, is_tagged), end, length)| {
+            let (kind, headers): (u16, Vec<u8>) = match protocol {
+                1 => (0x0800, vec![0x45, 0, 0, 48, 0, 0, 0, 0, ttl, 1, end[0], 9, 192, 0, 2, 1, 10, 0, 0, 1]),
+                58 => (0x86dd, [&[0x60, 0, 0, 0, 0, 28, 58, ttl][..], &[0x20; 32]].concat()),
+                _ => (0x0806, vec![0, 1, 8, 0, 6, if ttl == 0 { 5 } else { 4 }]),
+            };
+            let mut frame = vec![2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1];
+            frame.extend(is_tagged.then_some([0x81, 0, 0, 1]).into_iter().flatten());
+            frame.extend([&kind.to_be_bytes()[..], &headers, &end].concat());
+            frame.truncate(length.unwrap_or(usize::MAX));
+            (port, frame)
+        },
+    )
+}
+
+#[test]
+fn code_changes_arp_and_icmp_as_the_definition_does() {
+    let kinds: Vec<_> =
+        kinds().into_iter().filter(|(_, fields)| fields.iter().any(|field| is_of_arp_or_icmp(*field))).collect();
+    let short = run(40, proptest::collection::vec(flow_of(kinds), 4..9), arp_or_icmp());
+    assert!(short.arp > 20 && short.icmp > 20, "{short:?}");
+}
+
+fn is_of_arp_or_icmp(field: Field) -> bool {
+    matches!(field, Field::ArpOp | Field::Icmpv4Code | Field::Icmpv6Code)
 }
 
 /// Flows of a searched table lead on, and write metadata, by which the next flow is found.
@@ -244,7 +344,7 @@ fn searches_lead_to_other_tables_as_the_definition_says() {
     let first = proptest::collection::vec(prop_oneof![3 => leads, 1 => flow()], 3..10);
     let tables = (first, proptest::collection::vec(behind, 3..12))
         .prop_map(|(first, behind)| [behind_a_search(first), behind].concat());
-    let short = run(80, tables);
+    let short = run(80, tables, packet());
     assert!(short.through_last * 20 > short.all, "{short:?}");
 }
 
@@ -280,6 +380,59 @@ fn every_checksum_is_updated_as_the_definition_does() {
             assert!(was_short, "{protocol} {sum}");
             assert_eq!(became, Some(by_definition(&mut definition, 1, &bytes, 0)), "{protocol} {sum}");
         }
+    }
+}
+
+fn bucket(actions: Vec<Action>) -> Bucket {
+    Bucket { weight: 0, watch_port: group::ANY, watch_group: group::ANY, actions }
+}
+
+fn group_of(kind: GroupKind, group: u32, buckets: Vec<Bucket>) -> GroupMod {
+    GroupMod { command: GroupCommand::Add, kind, group, buckets }
+}
+
+/// A frame that each bucket of a group changes by itself is changed by code too.
+#[test]
+fn code_changes_what_the_buckets_of_a_group_of_all_send() {
+    let buckets = [
+        vec![set(Field::Ipv4Dst, 7), out(2)],
+        vec![Action::PushVlan(0x8100), set(Field::VlanVid, 0x1003), out(3)],
+        vec![Action::PushMpls(0x8847), out(2)],
+        vec![set(Field::UdpDst, 9), out(3)],
+    ];
+    let all = group_of(GroupKind::All, 9, buckets.into_iter().map(bucket).collect());
+    let flow = FlowMod::add(0, 1, Match::default(), vec![Instruction::ApplyActions(vec![Action::Group(9)])]);
+    let [mut compiled, mut definition] = [0, 1].map(|_| switch_with(vec![all.clone()], std::slice::from_ref(&flow)));
+    pipelines::compile(&mut compiled);
+    let ip = [8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 9, 17, 1, 2, 192, 0, 2, 1, 10, 0, 0, 2];
+    let bytes = [&[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1][..], &ip, &[1, 1, 0, 53, 0, 26, 5, 5], &[7; 18]].concat();
+    for has_code in [false, true] {
+        let (became, _) = take(&mut compiled, 1, &bytes, 0);
+        let sent = by_definition(&mut definition, 1, &bytes, 0);
+        assert_eq!((became, sent.clone().unwrap().len()), (Some(sent), 4));
+        // A frame has come for which all four are wanted.
+        assert_eq!(compiled.recipe().is_none(), has_code);
+        pipelines::compile(&mut compiled);
+    }
+    assert_eq!(counted(&compiled, 0), counted(&definition, 0));
+}
+
+/// Groups that lead to groups, four in a row behind the first, are on the short way, and one more is not.
+#[test]
+fn groups_lead_to_groups_the_short_way() {
+    let ends = bucket(vec![set(Field::EthDst, 7), out(2)]);
+    let leads = |number: u32| group_of(GroupKind::Indirect, number, vec![bucket(vec![Action::Group(number - 1)])]);
+    let groups: Vec<GroupMod> =
+        [group_of(GroupKind::All, 20, vec![ends])].into_iter().chain((21..=25).map(leads)).collect();
+    let bytes = [&[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &[7; 46]].concat();
+    for (first, is_short) in [(20, true), (21, true), (24, true), (25, false)] {
+        let flow = FlowMod::add(0, 1, Match::default(), vec![Instruction::WriteActions(vec![Action::Group(first)])]);
+        let [mut compiled, mut definition] = [0, 1].map(|_| switch_with(groups.clone(), std::slice::from_ref(&flow)));
+        pipelines::compile(&mut compiled);
+        let (became, was_short) = take(&mut compiled, 1, &bytes, 0);
+        assert_eq!(became, Some(by_definition(&mut definition, 1, &bytes, 0)));
+        assert_eq!(was_short, is_short, "{first}");
+        assert_eq!(counted(&compiled, 0), counted(&definition, 0));
     }
 }
 
@@ -338,9 +491,7 @@ fn metadata_begins_anew_where_the_short_way_is_given_up() {
             FlowMod::add(2, 1, Match::default(), vec![Instruction::ApplyActions(vec![Action::Group(9)])]),
         ])
         .collect();
-    let bucket = |port| Bucket { weight: 0, watch_port: group::ANY, watch_group: group::ANY, actions: vec![out(port)] };
-    let all =
-        GroupMod { command: GroupCommand::Add, kind: GroupKind::All, group: 9, buckets: vec![bucket(2), bucket(3)] };
+    let all = group_of(GroupKind::All, 9, vec![bucket(vec![out(2)]), bucket(vec![out(3)])]);
     let [mut compiled, mut definition] = [0, 1].map(|_| switch_with(vec![all.clone()], &flows));
     pipelines::compile(&mut compiled);
     let bytes = [&[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &[7; 46]].concat();

@@ -132,7 +132,7 @@ fn flows_of_searched_tables_are_no_code() {
     compile(&mut switch);
     assert_eq!(sent(&mut switch, 77), (Ok(1), 1));
     // And so does what a group does.
-    switch.flow_mod(&add(10, to(7 << 8, 0xffff_ff00), vec![Action::Group(13)]), 0).unwrap_err();
+    switch.flow_mod(&add(10, to(7 << 8, 0xffff_ff00), vec![Action::Group(15)]), 0).unwrap_err();
     let bucket = Bucket {
         weight: 0,
         watch_port: number::ANY,
@@ -140,7 +140,7 @@ fn flows_of_searched_tables_are_no_code() {
         actions: vec![set(Field::UdpDst, 5), out(2)],
     };
     let add_group =
-        GroupMod { command: GroupCommand::Add, kind: GroupKind::Indirect, group: 13, buckets: vec![bucket] };
+        GroupMod { command: GroupCommand::Add, kind: GroupKind::Indirect, group: 15, buckets: vec![bucket] };
     let mut fresh = pipelines::switch_with(Vec::new(), &(0..30).map(|n| route(n, n.into())).collect::<Vec<_>>());
     compile(&mut fresh);
     fresh.group_mod(&add_group, 0).unwrap();
@@ -268,6 +268,52 @@ fn ports_are_there_where_ip_has_them() {
     assert!(by_code * 4 > cut.len() as u64, "{by_code} of {}", cut.len());
 }
 
+/// Neighbour discovery, whole and cut off, with options of any kind and length, as long as IP says or not.
+#[test]
+fn neighbour_discovery_is_found_where_it_is() {
+    let of = |kind: u128, field: Field, value: u128| {
+        let is = |field, value| Oxm::exact(field, value);
+        let icmp = [is(Field::EthType, 0x86dd), is(Field::IpProto, 58), is(Field::Icmpv6Type, kind)];
+        add(2, [&icmp[..], &[is(field, value)]].concat(), vec![out(2)])
+    };
+    let target = 0xfe80_u128 << 112 | 7;
+    let flows = [
+        of(135, Field::Ipv6NdTarget, target),
+        of(136, Field::Ipv6NdTarget, target + 1),
+        of(135, Field::Ipv6NdSll, 9),
+        of(136, Field::Ipv6NdTll, 9),
+        add(1, vec![Oxm::exact(Field::EthType, 0x86dd)], vec![out(3)]),
+    ];
+    let packet = |kind: u8, last: u64, said: u8, option: [u8; 2], station: u8| {
+        let start = [2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0x86, 0xdd, 0x60, 0, 0, 0, 0, said, 58, 255];
+        let target = (target + u128::from(last)).to_be_bytes();
+        let behind = [option[0], option[1], 0, 0, 0, 0, 0, station, 1, 1, 0, 0, 0, 0, 0, 9];
+        [&start[..], &[0x20; 32], &[kind, 0, 0, 0, 0, 0, 0, 0], &target, &behind].concat()
+    };
+    let option = |kind: u8| kind.saturating_sub(134).max(1);
+    // What most are.
+    let usual: Vec<(u32, Vec<u8>)> = [135, 136, 133]
+        .into_iter()
+        .flat_map(|kind| {
+            [(24, [0, 0]), (32, [option(kind), 1]), (40, [option(kind), 1])].map(|(said, option)| (kind, said, option))
+        })
+        .flat_map(|(kind, said, option)| {
+            [(0, 9), (1, 9), (3, 9), (3, 8)].map(|(last, station)| (1, packet(kind, last, said, option, station)))
+        })
+        .collect();
+    assert_eq!(both_ways(Vec::new(), &flows, &usual).unwrap(), usual.len() as u64);
+    let mut odd = Vec::new();
+    for (kind, last) in [(135, 0), (135, 3), (136, 1), (136, 3), (0, 0)] {
+        for option in [[1, 1], [2, 1], [1, 0], [2, 0], [1, 2], [5, 1]] {
+            for said in [0, 3, 4, 8, 23, 24, 25, 26, 31, 32, 33, 40, 255] {
+                let whole = packet(kind, last, said, option, 9);
+                odd.extend((50..=whole.len()).map(|length| (1, whole[..length].to_vec())));
+            }
+        }
+    }
+    both_ways(Vec::new(), &flows, &odd).unwrap();
+}
+
 /// A packet to this address that left for this station.
 fn forwarded(station: u8, to: u8) -> Option<Became> {
     let mut frame = udp(to);
@@ -371,7 +417,8 @@ fn tables_say_what_code_does_for_them() {
         (vec![set(Field::EthDst, 1), set(Field::EthDst, 2), out(2)], true),
         (vec![set(Field::Ipv4Dst, 9), out(2)], true),
         (vec![out(number::CONTROLLER)], false),
-        (vec![Action::PushMpls(0x8847), out(2)], false),
+        (vec![Action::PushMpls(0x8847), out(2)], true),
+        (vec![set(Field::IpProto, 17), out(2)], false),
     ];
     for (actions, is_for_code) in others {
         let wanted = match is_for_code {

@@ -119,21 +119,14 @@ impl Decap {
         let entered = self.ingress.enter(port, packet.window(0));
         let l3 = usize::from(entered.l3);
         let bytes = packet.bytes().get(l3..).unwrap_or_default();
-        let around = match u16::from_be_bytes(*packet.window(l3.saturating_sub(2))) {
-            ethernet::IPV4 if entered.is_ours => four(bytes),
-            ethernet::IPV6 if entered.is_ours => six(bytes),
-            _ => None,
-        };
-        let Some(around) = around.filter(|around| self.tunnels.is_own(around.destination)) else { return Ok(None) };
-        let Some(header) = Udp::view(around.payload) else { return Ok(None) };
-        if header.destination.get() != self.tunnels.udp_port {
+        let ethertype = u16::from_be_bytes(*packet.window(l3.saturating_sub(2)));
+        let Tunnels { udp_port, .. } = *self.tunnels;
+        let is_own = |address| entered.is_ours && self.tunnels.is_own(address);
+        let Some(Carried { source, destination, class, vni, at, frame }) = carried(ethertype, bytes, udp_port, is_own)?
+        else {
             return Ok(None);
-        }
-        if around.is_fragment {
-            return Err(Exit::Fragment);
-        }
-        let (frame, vni) = datagram(around, header)?;
-        let ends = Ends { vni, source: around.destination, remote: around.source };
+        };
+        let ends = Ends { vni, source: destination, remote: source };
         let (position, tunnel) = self.tunnels.find(ends).map_err(|stranger| match stranger {
             Stranger::Vni => Exit::UnknownVni,
             Stranger::Peer => Exit::UnknownPeer,
@@ -144,10 +137,56 @@ impl Decap {
         if !tunnel.is_tagged && inner::is_tagged(frame) {
             return Err(Exit::InnerTagged);
         }
-        // What is behind the datagram is padding.
-        let at = l3 + around.at + Udp::LEN + HEADER;
-        Ok(Some(Found { tunnel: position, at, length: frame.len(), class: around.class }))
+        Ok(Some(Found { tunnel: position, at: l3 + at, length: frame.len(), class }))
     }
+}
+
+/// A frame in a tunnel, and what the packet around it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried<'p> {
+    /// Where the packet comes from; addresses of IPv4 as IPv6 has them (`::ffff:0:0/96`).
+    pub source: u128,
+    /// Where it goes to.
+    pub destination: u128,
+    /// Its type of service, or traffic class.
+    pub class: u8,
+    /// The segment.
+    pub vni: u32,
+    /// Where the frame begins, bytes from the start of the IP packet.
+    pub at: usize,
+    /// The frame: however short, and with whatever tags. What is behind the datagram is padding.
+    pub frame: &'p [u8],
+}
+
+/// The frame in an IP packet of such an EtherType (RFC 7348 section 5), with whatever is behind it. `None`: it is no sound packet to one of the addresses that `is_own`
+/// says, and to this UDP port.
+///
+/// # Errors
+///
+/// Why it is dropped, of which the address of the other end and the segment are no part.
+#[inline]
+pub fn carried(
+    ethertype: u16,
+    packet: &[u8],
+    udp_port: u16,
+    is_own: impl Fn(u128) -> bool,
+) -> Result<Option<Carried<'_>>, Exit> {
+    let around = match ethertype {
+        ethernet::IPV4 => four(packet),
+        ethernet::IPV6 => six(packet),
+        _ => None,
+    };
+    let Some(around) = around.filter(|around| is_own(around.destination)) else { return Ok(None) };
+    let Some(header) = Udp::view(around.payload) else { return Ok(None) };
+    if header.destination.get() != udp_port {
+        return Ok(None);
+    }
+    if around.is_fragment {
+        return Err(Exit::Fragment);
+    }
+    let (frame, vni) = datagram(around, header)?;
+    let Around { source, destination, class, at, .. } = around;
+    Ok(Some(Carried { source, destination, class, vni, at: at + Udp::LEN + HEADER, frame }))
 }
 
 /// The frame in a datagram, and the number of its segment.

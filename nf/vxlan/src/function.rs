@@ -7,8 +7,9 @@ use std::sync::{Arc, LazyLock};
 use ipnet::IpNet;
 use weir_config::{ConfigError, ErrorKind, PortName};
 use weir_ip::{NO_FUNCTION, Settings, TableKind, Virtual, VrfConfig, linux_needs};
-use weir_stage::{Description, Env, Function, Given, Graph, GraphError, Ground, Need, Prepared, Show, Verb};
+use weir_stage::{Case, Description, Env, Function, Given, Graph, GraphError, Ground, Need, Prepared, Show, Verb};
 
+use crate::cases;
 use crate::config::{TunnelConfig, VxlanConfig};
 use crate::running::{Running, SHOWS, Shape};
 use crate::tunnels::Tunnels;
@@ -69,6 +70,10 @@ impl Function for Vxlan {
 
     fn verbs(&self) -> &'static [Verb] {
         weir_ip::VERBS
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        cases::all()
     }
 
     fn shows(&self) -> &'static [Show] {

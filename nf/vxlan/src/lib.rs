@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cases;
 mod config;
 mod decap;
 mod encap;
@@ -12,5 +13,6 @@ mod running;
 mod tunnels;
 
 pub use config::VxlanConfig;
+pub use decap::{Carried, Exit, carried};
 pub use function::{Described, Vxlan};
 pub use running::Running;

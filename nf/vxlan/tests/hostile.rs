@@ -29,7 +29,7 @@ fn seeds() -> Vec<(usize, Vec<u8>)> {
 }
 
 prop_compose! {
-    fn mutated()(
+    pub fn mutated()(
         seed in 0..8_usize,
         changes in prop::collection::vec((0..120_usize, any::<u8>()), 0..4),
         length in prop::option::weighted(0.2, 0..1600_usize),

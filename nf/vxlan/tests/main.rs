@@ -2,6 +2,7 @@
 
 mod common;
 mod config;
+mod found;
 mod hostile;
 mod tunnels;
 mod twin;

@@ -1,6 +1,6 @@
 //! Machine code that changes frames: one program for each list of changes, whatever values they set.
 //!
-//! Such a program is given what code has found of a frame: its tags and the version of its IP. It knows where everything is then, works the changes out one after the
+//! Such a program is given what code has found of a frame: its tags, and whether IP of which version, MPLS or ARP is behind them. It knows where everything is then, works the changes out one after the
 //! other on what it has read, and writes what is different in the end. What is not as in most frames (fragments, what breaks off, extension headers, a TTL that ends)
 //! it leaves alone, and says so.
 
@@ -14,6 +14,7 @@ use weir_openflow::Field;
 use super::Found;
 use crate::fast::frame::{Frame, TAG};
 use crate::fast::program::Op;
+use crate::parse::VLAN_TYPES;
 use crate::tags::LEAST;
 
 mod sheet;
@@ -40,8 +41,15 @@ enum Kind {
     Destination,
     Source,
     Ttl,
+    SetTtl,
     Push(u16),
     Pop,
+    PushMpls(u16),
+    PopMpls(u16),
+    SetMplsTtl,
+    MplsTtl,
+    CopyOut,
+    CopyIn,
     Set(Field),
 }
 
@@ -56,10 +64,35 @@ impl Kind {
             Op::PopVlan => Kind::Pop,
             Op::Set(field, _) => match field {
                 Field::VlanVid | Field::VlanPcp => Kind::Set(field),
-                _ if is_of_ip(field) || is_carried(field) => Kind::Set(field),
+                _ if is_of_ip(field) || is_carried(field) || is_of_mpls(field) || is_of_arp(field) => Kind::Set(field),
                 _ => return None,
             },
+            Op::SetTtl(_) => Kind::SetTtl,
+            // What is behind such a tag is not known.
+            Op::PopMpls(kind) if VLAN_TYPES.contains(&kind) => return None,
+            Op::PushMpls(kind) => Kind::PushMpls(kind),
+            Op::PopMpls(kind) => Kind::PopMpls(kind),
+            Op::SetMplsTtl(_) => Kind::SetMplsTtl,
+            Op::DecrementMplsTtl => Kind::MplsTtl,
+            Op::CopyTtlOut => Kind::CopyOut,
+            Op::CopyTtlIn => Kind::CopyIn,
         })
+    }
+
+    /// Whether it is about what stands behind tags.
+    fn is_behind(self) -> bool {
+        !matches!(
+            self,
+            Kind::Destination | Kind::Source | Kind::Push(_) | Kind::Pop | Kind::Set(Field::VlanVid | Field::VlanPcp)
+        )
+    }
+
+    fn pushes(self) -> bool {
+        matches!(self, Kind::Push(_) | Kind::PushMpls(_))
+    }
+
+    fn pops(self) -> bool {
+        matches!(self, Kind::Pop | Kind::PopMpls(_))
     }
 }
 
@@ -69,9 +102,20 @@ fn is_of_ip(field: Field) -> bool {
     matches!(field, IpDscp | IpEcn | Ipv4Src | Ipv4Dst | Ipv6Src | Ipv6Dst | Ipv6Flabel)
 }
 
-/// Whether it is one of what IP carries.
+/// Whether it is one of what IP carries. The checksum of SCTP is of all that it carries, of which code sees the beginning alone.
 fn is_carried(field: Field) -> bool {
-    matches!(field, Field::TcpSrc | Field::TcpDst | Field::UdpSrc | Field::UdpDst)
+    use Field::{Icmpv4Code, Icmpv4Type, Icmpv6Code, TcpDst, TcpSrc, UdpDst, UdpSrc};
+    matches!(field, TcpSrc | TcpDst | UdpSrc | UdpDst) || matches!(field, Icmpv4Type | Icmpv4Code | Icmpv6Code)
+}
+
+/// Whether it is one of an MPLS entry.
+fn is_of_mpls(field: Field) -> bool {
+    matches!(field, Field::MplsLabel | Field::MplsTc | Field::MplsBos)
+}
+
+/// Whether it is one of ARP.
+fn is_of_arp(field: Field) -> bool {
+    matches!(field, Field::ArpOp | Field::ArpSha | Field::ArpSpa | Field::ArpTha | Field::ArpTpa)
 }
 
 /// The words that an operation sets.
@@ -81,11 +125,12 @@ fn values(op: Op) -> Vec<u32> {
     match op {
         Op::EthDst(to) => address(to),
         Op::EthSrc(from) => address(from),
-        Op::DecrementTtl | Op::PushVlan(_) | Op::PopVlan => Vec::new(),
+        Op::SetTtl(to) | Op::SetMplsTtl(to) => vec![to.into()],
         Op::Set(field, value) => {
             let value = value & field.ones();
             (0..words_of(field)).rev().map(|word| (value >> (32 * word)) as u32).collect()
         }
+        _ => Vec::new(),
     }
 }
 
@@ -98,8 +143,9 @@ fn words_of(field: Field) -> usize {
 fn kind_words(kind: Kind) -> usize {
     match kind {
         Kind::Destination | Kind::Source => 2,
-        Kind::Ttl | Kind::Push(_) | Kind::Pop => 0,
+        Kind::SetTtl | Kind::SetMplsTtl => 1,
         Kind::Set(field) => words_of(field),
+        _ => 0,
     }
 }
 
@@ -136,11 +182,10 @@ impl Templates {
         if let Some(known) = self.all.get(&kinds) {
             return Some(Filled { template: Arc::clone(known), values });
         }
-        let pushed = kinds.iter().filter(|kind| matches!(kind, Kind::Push(_))).count();
-        let popped = kinds.iter().filter(|kind| **kind == Kind::Pop).count();
+        let pushed = kinds.iter().filter(|kind| kind.pushes()).count();
+        let popped = kinds.iter().filter(|kind| kind.pops()).count();
         // A tag that is pushed is not taken off again: that would fill a short frame up.
-        let is_in_order =
-            kinds.iter().rev().skip_while(|kind| **kind != Kind::Pop).all(|kind| !matches!(kind, Kind::Push(_)));
+        let is_in_order = kinds.iter().rev().skip_while(|kind| !kind.pops()).all(|kind| !kind.pushes());
         if kinds.is_empty() || kinds.len() > MOST_CHANGES || pushed > MOST_PUSHED || popped > 1 || !is_in_order {
             return None;
         }

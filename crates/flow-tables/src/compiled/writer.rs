@@ -12,7 +12,7 @@ use weir_openflow::oxm::VLAN_PRESENT;
 
 use self::known::{Ip, Known, Word};
 use super::shape::{Ask, Changes, Does, FlowShape, METADATA_WORDS, Node, Shape, kind_bits};
-use super::{NO_TABLE, USUAL};
+use super::{NO_TABLE, USUAL, Version};
 use crate::depth::Depth;
 use crate::fields::HASHED_WORDS;
 use crate::parse::{MPLS_TYPES, VLAN_TYPES};
@@ -173,6 +173,7 @@ impl<'s> Writer<'s> {
             let value = self.bits(entry, from, field.ones() as u64);
             known.set(&mut self.builder, field, &[value]);
         }
+        known.other = Version::Mpls;
         let tables = self.tables(&known);
         self.if_long(at + 4, tables)
     }
@@ -188,6 +189,7 @@ impl<'s> Writer<'s> {
             let address = self.words(at + place, 1);
             known.set(&mut self.builder, field, &address);
         }
+        known.other = Version::Arp;
         let mut label = self.tables(&known);
         // Ethernet and IPv4 (RFC 826).
         let (first, lengths) = (self.builder.bytes(at, 4), self.builder.bytes(at + 4, 2));
@@ -275,7 +277,6 @@ impl<'s> Writer<'s> {
             (6, [TcpSrc, TcpDst], 2, true),
         ];
         for (number, fields, count, is_there) in pairs {
-            // What neighbour discovery says is not looked for here.
             let neighbours = [Field::Ipv6NdTarget, Field::Ipv6NdSll, Field::Ipv6NdTll];
             let asks_more = number == 58 && self.asks_any(&neighbours);
             if !is_there || !(asks_more || self.asks_any(&fields)) {
@@ -287,10 +288,39 @@ impl<'s> Writer<'s> {
                 let value = self.builder.bytes(at + place, count);
                 with.set(&mut self.builder, field, &[value]);
             }
-            let mut those = if asks_more { self.usual } else { self.tables(&with) };
+            let mut those = if asks_more { self.neighbours(&with, at) } else { self.tables(&with) };
             those = are_there(self, those);
             those = self.if_long(at + 4, those);
             label = self.if_is(protocol, number.into(), those, label);
+        }
+        label
+    }
+
+    /// ICMPv6 at `at`, with what neighbour discovery says (RFC 4861 sections 4.3, 4.4 and 4.6.1): its target, and the Ethernet address in an option, if that is
+    /// the first one. Others are looked for elsewhere.
+    fn neighbours(&mut self, known: &Known, at: usize) -> Label {
+        let mut label = self.tables(known);
+        let Some(ip) = known.ip else { return label };
+        let kind = self.builder.bytes(at, 1);
+        let (said, frame) = (self.builder.bytes(ip.at + 4, 2), self.builder.input(LENGTH));
+        let target = self.words(at + 8, 4);
+        let address = self.address(at + 26);
+        for (number, field, option) in [(136, Field::Ipv6NdTll, 2), (135, Field::Ipv6NdSll, 1)] {
+            let mut with = known.clone();
+            with.set(&mut self.builder, Field::Ipv6NdTarget, &target);
+            let none = self.tables(&with);
+            with.set(&mut self.builder, field, &address);
+            let mut whole = self.tables(&with);
+            // An option of no length has no end, and so no address.
+            let (is, length) = (self.builder.bytes(at + 24, 1), self.builder.bytes(at + 25, 1));
+            whole = self.only_at_least(length, 1, whole);
+            whole = self.only_if_is(is, option, whole);
+            whole = self.only_at_least(frame, at as u64 + 32, whole);
+            whole = self.only_at_least(said, 32, whole);
+            // Behind the target there is nothing, as IP says.
+            let mut of_kind = self.if_is(said, 24, none, whole);
+            of_kind = self.only_at_least(frame, at as u64 + 24, of_kind);
+            label = self.if_is(kind, number, of_kind, label);
         }
         label
     }

@@ -8,6 +8,7 @@ use crate::compiled::{Found, Version};
 use crate::parse::{self, Layout};
 use crate::rewrite;
 use crate::tags::{self, FIRST_TYPE, LEAST};
+use crate::ttl;
 
 /// The bytes of a VLAN tag.
 pub(crate) const TAG: usize = 4;
@@ -95,7 +96,7 @@ impl At {
     pub(super) fn found(found: Found) -> At {
         let start = FIRST_TYPE + 2 + TAG * found.tags();
         let ip = match found.ip() {
-            Version::None => None,
+            Version::None | Version::Mpls | Version::Arp => None,
             Version::Four => Some((start, false)),
             Version::Six => Some((start, true)),
         };
@@ -135,6 +136,20 @@ impl At {
                     self.pop_vlan(frame);
                     seen = None;
                 }
+                Op::PushMpls(kind) => {
+                    self.push_mpls(frame, kind);
+                    seen = None;
+                }
+                Op::PopMpls(kind) => {
+                    self.pop_mpls(frame, kind);
+                    seen = None;
+                }
+                Op::SetTtl(to) => ttl::set_ip(frame.bytes_mut(), to),
+                Op::SetMplsTtl(to) => ttl::set_mpls(frame.bytes_mut(), to),
+                // Whether it ends was seen before.
+                Op::DecrementMplsTtl => drop(ttl::decrement_mpls(frame.bytes_mut())),
+                Op::CopyTtlOut => ttl::copy_out(frame.bytes_mut()),
+                Op::CopyTtlIn => ttl::copy_in(frame.bytes_mut()),
                 Op::Set(field, value) => {
                     let (fields, layout) = seen.get_or_insert_with(|| parse::parse(frame.bytes()));
                     rewrite::set_in(frame.bytes_mut(), fields, layout, field, value);
@@ -199,18 +214,42 @@ impl At {
         self.ip = self.ip.map(|(start, is_v6)| (start + TAG, is_v6));
     }
 
-    fn pop_vlan(&mut self, frame: &mut impl Frame) {
-        if self.tags == 0 {
-            return;
+    fn push_mpls(&mut self, frame: &mut impl Frame, kind: u16) {
+        let Some(entry) = tags::new_entry(frame.bytes()) else { return };
+        frame.prepend(TAG);
+        let Some(start) = frame.bytes_mut().first_chunk_mut::<18>() else { return };
+        start.copy_within(TAG..TAG + FIRST_TYPE, 0);
+        let behind = kind.to_be_bytes().into_iter().chain(entry.to_be_bytes());
+        start.iter_mut().skip(FIRST_TYPE).zip(behind).for_each(|(place, byte)| *place = byte);
+        *self = At::of(&parse::parse(frame.bytes()).1);
+    }
+
+    fn pop_mpls(&mut self, frame: &mut impl Frame, kind: u16) {
+        let Layout { mpls: Some(at), ether_type, .. } = parse::parse(frame.bytes()).1 else { return };
+        Self::take(frame, at);
+        if let Some(place) = frame.bytes_mut().get_mut(ether_type..ether_type + 2) {
+            place.copy_from_slice(&kind.to_be_bytes());
         }
+        *self = At::of(&parse::parse(frame.bytes()).1);
+    }
+
+    /// Takes what is as long as a tag out. A frame that was long enough is filled up.
+    fn take(frame: &mut impl Frame, at: usize) {
         let before = frame.bytes().len();
-        if let Some(start) = frame.bytes_mut().first_chunk_mut::<16>() {
-            start.copy_within(..FIRST_TYPE, 4);
+        if let Some(start) = frame.bytes_mut().get_mut(..at + TAG) {
+            start.copy_within(..at, TAG);
         }
         frame.trim_front(TAG);
         if before >= LEAST && before - TAG < LEAST {
             frame.lengthen(LEAST);
         }
+    }
+
+    fn pop_vlan(&mut self, frame: &mut impl Frame) {
+        if self.tags == 0 {
+            return;
+        }
+        Self::take(frame, FIRST_TYPE);
         self.tags -= 1;
         self.ip = self.ip.map(|(start, is_v6)| (start.saturating_sub(TAG), is_v6));
     }

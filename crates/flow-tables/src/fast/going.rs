@@ -3,8 +3,11 @@
 use weir_codegen::WINDOW;
 
 use super::frame::{At, Frame, TAG};
-use super::program::Op;
+use super::program::{Leg, Op};
+use crate::compiled::Found;
+use crate::parse;
 use crate::pipeline::Why;
+use crate::words::{WORDS, Words};
 
 /// The packet, and copies of copies that are changed apart from it: what a bucket changes, of a group that a bucket of another one leads to, and so on.
 pub(super) const LEVELS: usize = 4;
@@ -32,6 +35,8 @@ impl Copies for Vec<(u32, Vec<u8>)> {
 #[derive(Clone, Debug)]
 pub(super) struct Desk {
     levels: [Sheet; LEVELS],
+    /// Words that code may write beside.
+    words: Words,
 }
 
 /// A frame that is changed apart from others.
@@ -40,13 +45,14 @@ struct Sheet {
     memory: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Where things were in what it is a copy of, when it was copied.
+    /// Where things were in what it is a copy of, when it was copied, and what code knew of it.
     at: At,
+    found: Option<Found>,
 }
 
 impl Desk {
     pub(super) fn new() -> Desk {
-        Desk { levels: std::array::from_fn(|_| Sheet::new()) }
+        Desk { levels: std::array::from_fn(|_| Sheet::new()), words: [0; WORDS] }
     }
 
     /// Whether a frame of so many bytes fits, with so many tags more.
@@ -69,7 +75,13 @@ impl Desk {
 
 impl Sheet {
     fn new() -> Sheet {
-        Sheet { memory: vec![0; FRONT + LONGEST].into_boxed_slice(), start: FRONT, end: FRONT, at: At::default() }
+        Sheet {
+            memory: vec![0; FRONT + LONGEST].into_boxed_slice(),
+            start: FRONT,
+            end: FRONT,
+            at: At::default(),
+            found: None,
+        }
     }
 }
 
@@ -126,6 +138,8 @@ pub(super) struct Going<'a, F, C> {
     copies: &'a mut C,
     desk: &'a mut Desk,
     at: At,
+    /// What code found of it, as long as that is so.
+    found: Option<Found>,
     /// In which copy of a copy it is.
     level: usize,
     /// The packet is on the desk: the frame is what left.
@@ -138,8 +152,13 @@ pub(super) struct Going<'a, F, C> {
 
 impl<'a, F: Frame, C: Copies> Going<'a, F, C> {
     #[inline]
-    pub(super) fn new(frame: &'a mut F, copies: &'a mut C, desk: &'a mut Desk, at: At) -> Going<'a, F, C> {
-        Going { frame, copies, desk, at, level: 0, is_on_desk: false, first: None, why: Why::NoAction }
+    pub(super) fn new(
+        frame: &'a mut F,
+        copies: &'a mut C,
+        desk: &'a mut Desk,
+        (at, found): (At, Option<Found>),
+    ) -> Going<'a, F, C> {
+        Going { frame, copies, desk, at, found, level: 0, is_on_desk: false, first: None, why: Why::NoAction }
     }
 
     /// The port by which the frame leaves, if it does.
@@ -171,6 +190,37 @@ impl<'a, F: Frame, C: Copies> Going<'a, F, C> {
         } else {
             self.change_copy(ops);
         }
+        if ops.iter().any(|op| op.moves()) {
+            self.found = None;
+        }
+    }
+
+    /// Carries out what a bucket changes, by code if that goes.
+    #[inline]
+    pub(super) fn change_leg(&mut self, leg: &Leg) {
+        let by_code = !leg.ops.is_empty() && self.found.is_some_and(|found| self.change_by_code(leg, found));
+        if !by_code {
+            self.change(&leg.ops);
+        }
+    }
+
+    #[inline(never)]
+    fn change_by_code(&mut self, leg: &Leg, found: Found) -> bool {
+        let is_in_frame = self.first.is_none() && self.level == 0;
+        if !is_in_frame && self.level == 0 {
+            self.move_to_desk();
+        }
+        let (level, Desk { levels, words }) = (self.level, &mut *self.desk);
+        let sheet = levels.get_mut(level);
+        let by_code = match sheet {
+            Some(sheet) if !is_in_frame => leg.changes.carry_out(sheet, found, words),
+            _ => leg.changes.carry_out(self.frame, found, words),
+        };
+        if by_code && leg.changes.moves {
+            let bytes = if is_in_frame { self.frame.bytes() } else { self.desk.get(level) };
+            (self.at, self.found) = (At::of(&parse::parse(bytes).1), None);
+        }
+        by_code
     }
 
     #[inline(never)]
@@ -224,7 +274,7 @@ impl<'a, F: Frame, C: Copies> Going<'a, F, C> {
             self.desk.copy(self.level, copy);
         }
         if let Some(sheet) = self.desk.levels.get_mut(copy) {
-            sheet.at = self.at.clone();
+            (sheet.at, sheet.found) = (self.at.clone(), self.found);
         }
         self.level = copy;
     }
@@ -233,7 +283,7 @@ impl<'a, F: Frame, C: Copies> Going<'a, F, C> {
     #[inline(never)]
     pub(super) fn go_back(&mut self) {
         if let Some(sheet) = self.desk.levels.get_mut(self.level) {
-            self.at = sheet.at.clone();
+            (self.at, self.found) = (sheet.at.clone(), sheet.found);
         }
         self.level = self.level.saturating_sub(1);
     }

@@ -57,6 +57,19 @@ pub(crate) enum Op {
     PopVlan,
     /// One off the TTL or hop limit of IP.
     DecrementTtl,
+    /// The TTL or hop limit of IP.
+    SetTtl(u8),
+    /// An MPLS entry before all others, of this EtherType.
+    PushMpls(u16),
+    /// The outer MPLS entry comes off; what is behind it is of this EtherType.
+    PopMpls(u16),
+    SetMplsTtl(u8),
+    /// One off the TTL of the outer MPLS entry.
+    DecrementMplsTtl,
+    /// The next TTL becomes the one of the outer MPLS entry.
+    CopyTtlOut,
+    /// And the other way round.
+    CopyTtlIn,
 }
 
 /// Where changes of a frame lead to.
@@ -96,6 +109,8 @@ pub(crate) struct Changes {
     pub(crate) edit: Option<Edit>,
     /// There are none.
     pub(crate) is_nothing: bool,
+    /// Tags or labels come or go.
+    pub(crate) moves: bool,
     filled: Prepared,
 }
 
@@ -117,7 +132,8 @@ impl Hash for Prepared {
 
 impl Changes {
     fn of(ops: &[Op]) -> Changes {
-        Changes { edit: Edit::of(ops), is_nothing: ops.is_empty(), filled: Prepared::default() }
+        let moves = ops.iter().any(|op| op.moves());
+        Changes { edit: Edit::of(ops), is_nothing: ops.is_empty(), moves, filled: Prepared::default() }
     }
 
     fn prepare(&mut self, ops: &[Op], templates: &mut Templates) {
@@ -160,7 +176,7 @@ impl Edit {
                 }
                 Op::DecrementTtl => !std::mem::replace(&mut edit.decrements_ttl, true),
                 Op::PopVlan => !std::mem::replace(&mut edit.pops_vlan, true),
-                Op::Set(..) | Op::PushVlan(_) => false,
+                _ => false,
             };
             if !is_new {
                 return None;
@@ -342,22 +358,37 @@ impl End {
 }
 
 impl Op {
+    /// Whether tags or labels come or go by it.
+    pub(crate) const fn moves(self) -> bool {
+        matches!(self, Op::PushVlan(_) | Op::PopVlan | Op::PushMpls(_) | Op::PopMpls(_))
+    }
+
     /// How far into a frame it has to be looked to know what becomes of it.
     const fn depth(self) -> Depth {
         match self {
             // They are there in every frame.
             Op::EthDst(_) | Op::EthSrc(_) => Depth::Port,
             Op::PushVlan(_) | Op::PopVlan => Depth::Ethernet,
-            Op::DecrementTtl => Depth::Network,
             Op::Set(field, _) => Depth::of(field),
+            _ => Depth::Network,
         }
     }
 
-    const fn needs(self) -> Needs {
+    fn needs(self) -> Needs {
         match self {
             Op::Set(field, _) => Needs::of(field),
             // What is behind a new tag is asked when it is pushed.
             Op::PushVlan(_) => Needs::of(Field::EthType),
+            // What a new entry says is what the outer one says, and whether one is there has to be known of each.
+            Op::PushMpls(_)
+            | Op::PopMpls(_)
+            | Op::SetMplsTtl(_)
+            | Op::DecrementMplsTtl
+            | Op::CopyTtlOut
+            | Op::CopyTtlIn => {
+                let fields = [Field::EthType, Field::MplsLabel, Field::MplsTc, Field::MplsBos];
+                Needs::all(fields.into_iter().map(Needs::of))
+            }
             other => Needs::of_depth(other.depth()),
         }
     }
@@ -367,6 +398,13 @@ impl Op {
             Action::PushVlan(kind) => Op::PushVlan(*kind),
             Action::PopVlan => Op::PopVlan,
             Action::DecNwTtl => Op::DecrementTtl,
+            Action::SetNwTtl(ttl) => Op::SetTtl(*ttl),
+            Action::PushMpls(kind) => Op::PushMpls(*kind),
+            Action::PopMpls(kind) => Op::PopMpls(*kind),
+            Action::SetMplsTtl(ttl) => Op::SetMplsTtl(*ttl),
+            Action::DecMplsTtl => Op::DecrementMplsTtl,
+            Action::CopyTtlOut => Op::CopyTtlOut,
+            Action::CopyTtlIn => Op::CopyTtlIn,
             Action::SetField(oxm) => match oxm.field {
                 Field::EthDst => Op::EthDst(address(oxm.value)),
                 Field::EthSrc => Op::EthSrc(address(oxm.value)),
@@ -380,18 +418,8 @@ impl Op {
 
 /// Whether the field can be set, and no other field becomes another one by it. So not the types of what follows.
 const fn may_set(field: Field) -> bool {
-    !matches!(
-        field,
-        Field::EthType
-            | Field::IpProto
-            | Field::Icmpv6Type
-            | Field::MplsBos
-            | Field::PbbIsid
-            | Field::TunnelId
-            | Field::Ipv6NdTarget
-            | Field::Ipv6NdSll
-            | Field::Ipv6NdTll
-    ) && field.is_settable()
+    !matches!(field, Field::EthType | Field::IpProto | Field::Icmpv6Type | Field::PbbIsid | Field::TunnelId)
+        && field.is_settable()
 }
 
 fn address(value: u128) -> [u8; 6] {

@@ -29,6 +29,9 @@ pub(super) struct Tally {
     left: Counted,
 }
 
+/// Through so many groups a packet goes the short way, behind the first one.
+const MOST_THROUGH: usize = 4;
+
 /// No packet is sent by it.
 const NO_PORT: u32 = number::ANY;
 
@@ -123,7 +126,16 @@ impl Switch {
             End::Group(number) if changes.is_nothing => {
                 let (group, bucket) = groups.find_one(number, &parsed.fields, ports)?;
                 let leg = group.leg(bucket)?;
-                let End::Port(port) = leg.end else { return None };
+                let port = match leg.end {
+                    End::Port(port) => port,
+                    End::Group(next) if leg.changes.is_nothing => {
+                        let port = self.go_through(next, (&mut *frame, found), parsed, tally)?;
+                        group.count(tally.worker, bucket, bytes);
+                        table.count(tally.worker, slot, Counted::one(bytes), now);
+                        return Some(port);
+                    }
+                    _ => return None,
+                };
                 let goes = port != parsed.in_port
                     && tally.leaves_by(ports, port)
                     && leg.changes.carry_out(frame, found, &mut parsed.fields.0);
@@ -137,6 +149,41 @@ impl Switch {
         };
         table.count(tally.worker, slot, Counted::one(bytes), now);
         Some(port)
+    }
+
+    /// Takes a packet through a group that another one leads to, and those that this leads to, and counts it there: answers the port. `None` if there is more to do,
+    /// and nothing happened. Only the last one changes something, so that all choose by what the packet is.
+    #[inline(never)]
+    fn go_through(
+        &self,
+        first: u32,
+        (frame, found): (&mut impl Frame, Found),
+        parsed: &mut Parsed,
+        tally: &mut Tally,
+    ) -> Option<u32> {
+        let Switch { groups, ports, .. } = self;
+        let (bytes, mut passed, mut next) = (frame.bytes().len(), [None; MOST_THROUGH], first);
+        for nth in 0..MOST_THROUGH {
+            let (group, bucket) = groups.find_one(next, &parsed.fields, ports)?;
+            *passed.get_mut(nth)? = Some((group, bucket));
+            let leg = group.leg(bucket)?;
+            match leg.end {
+                End::Group(number) if leg.changes.is_nothing => next = number,
+                End::Port(port) => {
+                    let goes = port != parsed.in_port
+                        && tally.leaves_by(ports, port)
+                        && leg.changes.carry_out(frame, found, &mut parsed.fields.0);
+                    if !goes {
+                        return None;
+                    }
+                    let counted = passed.into_iter().flatten();
+                    counted.for_each(|(group, bucket)| group.count(tally.worker, bucket, bytes));
+                    return Some(port);
+                }
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// Takes a packet through the tables that this flow and those behind it lead on to, if they do nothing else, and then as before.

@@ -47,11 +47,53 @@ fn change() -> impl Strategy<Value = Action> {
         1 => any::<u16>().prop_map(|port| set(Field::TcpSrc, port.into())),
         1 => (0_u128..64).prop_map(|dscp| set(Field::IpDscp, dscp)),
         1 => Just(Action::SetQueue(3)),
+        6 => labels(),
         // What the fast path has no part in.
-        1 => Just(Action::PushMpls(0x8847)),
-        1 => Just(Action::SetNwTtl(9)),
         1 => Just(set(Field::IpProto, 17)),
     ]
+}
+
+/// Changes of MPLS entries, and of all TTLs.
+pub fn labels() -> impl Strategy<Value = Action> {
+    let few = |field: Field, most: u128| (0..most).prop_map(move |value| set(field, value));
+    prop_oneof![
+        2 => prop::sample::select(vec![0x8847, 0x8848]).prop_map(Action::PushMpls),
+        3 => prop::sample::select(vec![0x0800, 0x0800, 0x86dd, 0x8847, 0x0806, 0x8100, 0x88b5]).prop_map(Action::PopMpls),
+        2 => few(Field::MplsLabel, 3),
+        1 => few(Field::MplsTc, 2),
+        1 => few(Field::MplsBos, 2),
+        1 => (0_u8..3).prop_map(Action::SetMplsTtl),
+        2 => Just(Action::DecMplsTtl),
+        1 => (0_u8..3).prop_map(Action::SetNwTtl),
+        1 => Just(Action::CopyTtlOut),
+        2 => Just(Action::CopyTtlIn),
+    ]
+}
+
+/// What stands behind the type of an MPLS frame: up to three entries, of which the last one may not say so, and what they are of.
+pub fn labelled() -> impl Strategy<Value = Vec<u8>> {
+    let ttl = || prop::sample::select(vec![0_u8, 1, 2, 64]);
+    let entry = (0_u8..3, 0_u8..2, prop::option::weighted(0.1, any::<bool>()), ttl());
+    let entries = proptest::collection::vec(entry, 1..4);
+    let inner = prop::sample::select(vec![0x45_u8, 0x45, 0x45, 0x46, 0x60, 0x60, 0x00, 0x77]);
+    let rest = (ttl(), prop::sample::select(vec![0_u8, 10]), 0_u8..4, any::<bool>());
+    (entries, inner, rest).prop_map(|(entries, inner, (ttl, net, to, udp))| {
+        let (count, mut bytes) = (entries.len(), Vec::new());
+        for (nth, (label, class, is_last, ttl)) in (1..).zip(entries) {
+            let is_last = is_last.unwrap_or(nth == count);
+            bytes.extend([0, 0, label << 4 | class << 1 | u8::from(is_last), ttl]);
+        }
+        let protocol = if udp { 17 } else { 6 };
+        if inner == 0x60 {
+            bytes.extend([inner, 0, 0, 0, 0, 28, protocol, ttl]);
+            bytes.extend([&[0x20; 16][..], &[net; 16]].concat());
+        } else {
+            bytes.extend([inner, 0, 0, 48, 0, 0, 0, 0, ttl, protocol, 0x12, 0x34, 192, 0, 2, 1, net, 0, 0, to]);
+        }
+        bytes.extend([0, 53, 0, 53, 0, 28, to, 0x77]);
+        bytes.extend([0x5a; 20]);
+        bytes
+    })
 }
 
 /// Ways out: those of lists, of which a packet takes one or several.
@@ -71,7 +113,7 @@ pub fn copying_groups() -> Vec<Action> {
 
 /// All of them, and what takes the interpreter.
 pub fn ways_out() -> Vec<Action> {
-    let groups = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 70_000].map(Action::Group);
+    let groups = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 70_000].map(Action::Group);
     [ports(), floods(), vec![out(number::CONTROLLER)], groups.to_vec()].concat()
 }
 
@@ -123,6 +165,8 @@ fn fields() -> impl Strategy<Value = Vec<Oxm>> {
         1 => Just(vec![Oxm::masked(Field::VlanVid, 0x1000, 0x1000)]),
         1 => (0_u128..4).prop_map(|vid| vec![Oxm::exact(Field::VlanVid, 0x1000 | vid)]),
         1 => Just(vec![Oxm::exact(Field::VlanVid, 0)]),
+        2 => (0_u128..3).prop_map(|label| vec![Oxm::exact(Field::EthType, 0x8847), Oxm::exact(Field::MplsLabel, label)]),
+        1 => Just(vec![Oxm::exact(Field::EthType, 0x8847), Oxm::exact(Field::MplsBos, 1)]),
         1 => Just(vec![Oxm::exact(Field::VlanVid, 0x1001), Oxm::exact(Field::VlanPcp, 0)]),
     ]
 }
@@ -135,6 +179,24 @@ pub fn flows(ways: Vec<Action>) -> impl Strategy<Value = Vec<FlowMod>> {
     });
     (proptest::collection::vec(one, 1..40), prop::option::weighted(0.3, routes()))
         .prop_map(|(flows, routes)| [routes.unwrap_or_default(), flows].concat())
+}
+
+/// Flows that change MPLS entries and lead on, by what is there then.
+pub fn labelling() -> impl Strategy<Value = Vec<FlowMod>> {
+    let ways =
+        prop::sample::select(vec![out(1), out(2), out(3), Action::Group(3), Action::Group(5), Action::Group(14)]);
+    let tags = prop::sample::select(vec![Action::PushVlan(0x8100), Action::PopVlan, Action::DecNwTtl]);
+    let change = prop_oneof![4 => labels(), 1 => tags];
+    let list = (proptest::collection::vec(change, 1..4), prop::option::weighted(0.7, ways));
+    let one = (0..TABLES, 0_u16..4, fields(), list).prop_flat_map(|(table, priority, fields, (changes, way))| {
+        (table + 1..=TABLES).prop_map(move |next| {
+            let actions = changes.iter().cloned().chain(way.clone()).collect();
+            let mut made = vec![Instruction::ApplyActions(actions)];
+            made.extend((next < TABLES).then_some(Instruction::GotoTable(next)));
+            FlowMod::add(table, priority, Match::new(fields.clone()).unwrap(), made)
+        })
+    });
+    proptest::collection::vec(one, 3..30)
 }
 
 /// Routes enough for a table to be searched by prefixes; the addresses of frames are behind some. Longer ones go first, and all before other flows.
@@ -164,12 +226,13 @@ fn routes() -> impl Strategy<Value = Vec<FlowMod>> {
 
 /// A frame of IPv4 or IPv6 with UDP or TCP, or of neither, behind up to two tags; it may break off.
 pub fn frame() -> impl Strategy<Value = Vec<u8>> {
-    let kind = prop::sample::select(vec![4_u8, 4, 4, 6, 0]);
+    let kind = prop::sample::select(vec![4_u8, 4, 4, 6, 0, 8, 8]);
     let tags = prop::sample::select(vec![vec![], vec![], vec![1_u8], vec![0], vec![2, 1]]);
     let rest =
         (any::<bool>(), prop::sample::select(vec![0_u8, 1, 2, 64]), prop::sample::select(vec![0_u8, 10]), 0_u8..4);
-    (kind, tags, rest, 0_u8..4, prop::option::weighted(0.1, 14_usize..80)).prop_map(
-        |(kind, tags, (udp, ttl, net, source), destination, breaks_off)| {
+    let breaks_off = prop::option::weighted(0.2, 14_usize..80);
+    ((kind, labelled()), tags, rest, 0_u8..4, breaks_off).prop_map(
+        |((kind, labelled), tags, (udp, ttl, net, source), destination, breaks_off)| {
             let mut frame = vec![2, 0, 0, 0, 0, destination, 0, 0, 0, 0, 0, source];
             for tag in tags {
                 frame.extend([0x81, 0x00, 0x00, tag]);
@@ -184,6 +247,7 @@ pub fn frame() -> impl Strategy<Value = Vec<u8>> {
                     frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 28, protocol, ttl]);
                     frame.extend([&[0x20; 16][..], &[net; 16]].concat());
                 }
+                8 => frame.extend([&[0x88, 0x47][..], &labelled].concat()),
                 _ => frame.extend([0x88, 0xb5]),
             }
             frame.extend([0, 53, 0, 53, 0, 28, source, 0x77]);
@@ -258,6 +322,20 @@ pub fn groups() -> Vec<GroupMod> {
         ),
         add(11, GroupKind::All, vec![bucket(vec![out(1)], 0), bucket(vec![out(number::CONTROLLER)], 0)]),
         add(12, GroupKind::All, vec![]),
+        add(
+            13,
+            GroupKind::Indirect,
+            vec![bucket(vec![Action::PushMpls(0x8847), set(Field::MplsLabel, 2), Action::DecMplsTtl, out(2)], 0)],
+        ),
+        add(
+            14,
+            GroupKind::All,
+            vec![
+                bucket(vec![Action::CopyTtlIn, Action::PopMpls(0x0800), Action::DecNwTtl, out(1)], 0),
+                bucket(vec![Action::PopMpls(0x8847), Action::Group(5)], 0),
+                bucket(vec![Action::PushMpls(0x8848), Action::Group(3)], 0),
+            ],
+        ),
         add(70_000, GroupKind::FastFailover, vec![Bucket { watch_port: 4, ..bucket(vec![out(4)], 0) }]),
     ]
 }

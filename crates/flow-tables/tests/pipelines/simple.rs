@@ -5,7 +5,7 @@ use weir_openflow::flow::FlowMod;
 use weir_openflow::port::number;
 use weir_openflow::{Action, Field, Instruction, Match, Oxm};
 
-use super::{PORTS, TABLES, out, set};
+use super::{PORTS, TABLES, labelled, out, set};
 
 /// What flows ask: of one kind of packet, or of any.
 fn asked() -> impl Strategy<Value = Vec<Oxm>> {
@@ -51,7 +51,9 @@ fn asked() -> impl Strategy<Value = Vec<Oxm>> {
         one(Field::Icmpv4Code, vec![0, 53]),
         one(Field::Icmpv6Type, vec![0, 135]),
         one(Field::Icmpv6Code, vec![0, 53]),
-        Just(Oxm::exact(Field::Ipv6NdTarget, 0)),
+        few(Field::Ipv6NdTarget, 2),
+        few(Field::Ipv6NdSll, 2),
+        few(Field::Ipv6NdTll, 2),
     ];
     let arp = prop_oneof![
         one(Field::ArpOp, vec![1, 2]),
@@ -76,8 +78,10 @@ fn asked() -> impl Strategy<Value = Vec<Oxm>> {
             };
             let version = version.unwrap_or(if is_v6 { 0x86dd } else { 0x0800 });
             let mut all = vec![Oxm::exact(Field::IpProto, protocol)];
-            if asked.field == Field::Ipv6NdTarget {
-                all.push(Oxm::exact(Field::Icmpv6Type, 135));
+            match asked.field {
+                Field::Ipv6NdTarget | Field::Ipv6NdSll => all.push(Oxm::exact(Field::Icmpv6Type, 135)),
+                Field::Ipv6NdTll => all.push(Oxm::exact(Field::Icmpv6Type, 136)),
+                _ => {}
             }
             all.push(asked);
             (all, Some(version))
@@ -247,7 +251,11 @@ fn ipv6() -> impl Strategy<Value = (u16, Vec<u8>)> {
     );
     (chain, length, prop_oneof![9 => Just(0x60_u8), 1 => Just(0x45)], rest).prop_map(
         |((next, headers), length, first, (class, hops, to, label, kind))| {
-            let carried = [headers, vec![if next == 58 { kind } else { 0 }, 53, 0, 53], vec![0; 28]].concat();
+            let mut carried = [headers, vec![if next == 58 { kind } else { 0 }, 53, 0, 53], vec![0; 28]].concat();
+            if next == 58 && kind > 0 {
+                // A target, and an option with an address or another one.
+                (carried[23], carried[24], carried[25], carried[31]) = (to & 1, kind - 134 + class / 3, 1, hops & 1);
+            }
             let mut packet =
                 vec![first | class >> 2, class << 6, 0, label, 0, length.unwrap_or(carried.len() as u8), next, hops];
             packet.extend([[0x20; 16], [0x0a; 16]].concat());
@@ -268,10 +276,9 @@ pub fn frame() -> impl Strategy<Value = Vec<u8>> {
             (0x0806, [&start[..], &[0; 18]].concat())
         },
     );
-    let mpls = (0_u8..3, 0_u8..4)
-        .prop_map(|(label, class)| (0x8847, [&[0, 0, label << 4 | class, 64][..], &[0x45; 42]].concat()));
+    let mpls = (prop::sample::select(vec![0x8847_u16, 0x8847, 0x8848]), labelled());
     let other = prop::sample::select(vec![0x88b5_u16, 0x0600, 5]).prop_map(|kind| (kind, vec![7; 46]));
-    let carried = prop_oneof![6 => ipv4(), 3 => ipv6(), 1 => arp, 1 => mpls, 1 => other];
+    let carried = prop_oneof![6 => ipv4(), 3 => ipv6(), 2 => arp, 3 => mpls, 1 => other];
     let tag = (prop::sample::select(vec![0x8100_u16, 0x8100, 0x88a8]), 0_u16..3, 0_u16..2)
         .prop_map(|(kind, vid, priority)| (kind, priority << 13 | vid));
     let tags = prop_oneof![4 => Just(0_usize), 2 => Just(1), 1 => Just(2), 1 => Just(3)];

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use weir_codegen::{Builder, Value};
 use weir_openflow::Field;
 
-use super::Kind;
 use super::writer::Carried;
+use super::{Kind, is_of_arp, is_of_mpls};
 use crate::fast::frame::TAG;
+use crate::parse::MPLS_TYPES;
 use crate::tags::FIRST_TYPE;
 
 /// Where IP begins in the window, and what it carries.
@@ -24,6 +25,22 @@ impl Ip {
     }
 }
 
+/// The outer MPLS entry: where it is, and what is behind it.
+#[derive(Clone, Copy)]
+pub(super) struct Mpls {
+    pub(super) at: usize,
+    pub(super) inner: Inner,
+}
+
+/// What is behind an MPLS entry, by its bit for the last one and by what follows: whole, without options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inner {
+    Unknown,
+    Label,
+    Four,
+    Six,
+}
+
 /// A checksum: of the IPv4 header, or of what is carried.
 const HEADER: usize = 0;
 const CARRIED: usize = 1;
@@ -34,27 +51,45 @@ pub(super) struct Sheet<'b> {
     /// Where it begins.
     start: usize,
     tags: usize,
-    ip: Option<Ip>,
+    pub(super) ip: Option<Ip>,
+    pub(super) mpls: Option<Mpls>,
+    pub(super) arp: Option<usize>,
+    /// An entry came off, and what was behind it is not known.
+    is_unknown: bool,
+    has_popped: bool,
     /// Words of 16 bits that are other ones now.
     words: BTreeMap<usize, Value>,
     /// Pairs of those that are one value.
     doubles: BTreeMap<usize, Value>,
     /// What is added up for checksums; the checksum is its complement.
     sums: [Option<Value>; 2],
-    /// How much is taken off the TTL.
-    hops: u64,
+    /// TTLs before one is taken off: none of them may end.
+    hops: Vec<Value>,
 }
 
 impl<'b> Sheet<'b> {
-    /// A frame that begins there in the window, with so many tags, as it is.
-    pub(super) fn new(builder: &'b mut Builder, start: usize, tags: usize, ip: Option<Ip>) -> Sheet<'b> {
+    /// A frame that begins there in the window, with so many tags, as it is. What is behind them is to be set.
+    pub(super) fn new(builder: &'b mut Builder, start: usize, tags: usize) -> Sheet<'b> {
         let (words, doubles) = (BTreeMap::new(), BTreeMap::new());
-        Sheet { builder, start, tags, ip, words, doubles, sums: [None; 2], hops: 0 }
+        Sheet {
+            builder,
+            start,
+            tags,
+            ip: None,
+            mpls: None,
+            arp: None,
+            is_unknown: false,
+            has_popped: false,
+            words,
+            doubles,
+            sums: [None; 2],
+            hops: Vec::new(),
+        }
     }
 
-    /// How much is taken off the TTL.
-    pub(super) fn hops(&self) -> u64 {
-        self.hops
+    /// Whether a tag or an entry came off.
+    pub(super) fn has_popped(&self) -> bool {
+        self.has_popped
     }
 
     fn word(&mut self, at: usize) -> Value {
@@ -103,16 +138,27 @@ impl<'b> Sheet<'b> {
         self.put(at, value);
     }
 
-    /// Carries a change out, whose values are these words of data and those behind.
-    pub(super) fn change(&mut self, kind: Kind, data: usize) {
+    /// Carries a change out, whose values are these words of data and those behind; nothing if that is more than is known of the frame.
+    pub(super) fn change(&mut self, kind: Kind, data: usize) -> Option<()> {
+        if self.is_unknown && kind.is_behind() {
+            return None;
+        }
         match kind {
             Kind::Destination => self.set_address(self.start, data),
             Kind::Source => self.set_address(self.start + 6, data),
             Kind::Ttl => self.take_hop(),
+            Kind::SetTtl => self.set_ttl(data),
             Kind::Push(kind) => self.push(kind),
             Kind::Pop => self.pop(),
-            Kind::Set(field) => self.set(field, data),
+            Kind::PushMpls(kind) => self.push_mpls(kind),
+            Kind::PopMpls(kind) => self.pop_mpls(kind),
+            Kind::SetMplsTtl => self.set_mpls_ttl(data),
+            Kind::MplsTtl => self.take_mpls_hop(),
+            Kind::CopyOut => self.copy_ttl(true)?,
+            Kind::CopyIn => self.copy_ttl(false)?,
+            Kind::Set(field) => self.set(field, data)?,
         }
+        Some(())
     }
 
     fn set_address(&mut self, at: usize, data: usize) {
@@ -124,7 +170,8 @@ impl<'b> Sheet<'b> {
     /// Takes one off the TTL. The word of TTL and protocol, m, becomes m - 0x100: ~m + m' is the same for all, 0xfeff.
     fn take_hop(&mut self) {
         let Some(ip) = self.ip else { return };
-        self.hops += 1;
+        let before = self.ttl(ip);
+        self.hops.push(before);
         let at = ip.at + if ip.is_v6 { 6 } else { 8 };
         let (word, less) = (self.word(at), self.builder.constant(if ip.is_v6 { u64::MAX } else { 0xff00 }));
         let less = self.builder.add(word, less);
@@ -137,6 +184,131 @@ impl<'b> Sheet<'b> {
         }
     }
 
+    /// The TTL of IP.
+    fn ttl(&mut self, ip: Ip) -> Value {
+        let word = self.word(ip.at + if ip.is_v6 { 6 } else { 8 });
+        if ip.is_v6 { self.low(word) } else { self.builder.right(word, 8) }
+    }
+
+    fn low(&mut self, word: Value) -> Value {
+        let ones = self.builder.constant(0xff);
+        self.builder.and(word, ones)
+    }
+
+    fn set_ttl(&mut self, data: usize) {
+        let Some(ip) = self.ip else { return };
+        let value = self.builder.data(data);
+        if ip.is_v6 {
+            return self.put_bits(ip.at + 6, 0xff, 0, value);
+        }
+        let before = self.word(ip.at + 8);
+        self.put_bits(ip.at + 8, 0xff, 8, value);
+        self.cover(HEADER, &[before], ip.at + 8);
+    }
+
+    /// An MPLS entry before all tags, with what the outer one says where no tag is before that, or else with the TTL of IP.
+    fn push_mpls(&mut self, kind: u16) {
+        let outer = self.mpls.filter(|_| self.tags == 0);
+        let entry = match (outer, self.ip) {
+            (Some(outer), _) => {
+                let (entry, kept) = (self.double(outer.at), self.builder.constant(u64::from(!0x100_u32)));
+                self.builder.and(entry, kept)
+            }
+            (None, Some(ip)) => {
+                let (ttl, is_last) = (self.ttl(ip), self.builder.constant(0x100));
+                self.builder.or(ttl, is_last)
+            }
+            (None, None) => self.builder.constant(0x100),
+        };
+        let inner = match (outer, self.ip.filter(|_| self.tags == 0)) {
+            (Some(_), _) => Inner::Label,
+            (None, Some(ip)) if ip.is_v6 => Inner::Six,
+            (None, Some(_)) => Inner::Four,
+            (None, None) => Inner::Unknown,
+        };
+        self.write_sums();
+        self.move_start(self.start - TAG, 0);
+        let kind = self.builder.constant(kind.into());
+        self.put(self.start + FIRST_TYPE, kind);
+        let at = self.start + FIRST_TYPE + 2;
+        self.put_double(at, entry);
+        (self.ip, self.arp, self.tags) = (None, None, 0);
+        self.mpls = Some(Mpls { at, inner });
+    }
+
+    /// The outer entry comes off; what is behind it is of this type.
+    fn pop_mpls(&mut self, kind: u16) {
+        let Some(Mpls { at, inner }) = self.mpls.take() else { return };
+        self.move_start(self.start + TAG, self.tags);
+        let number = self.builder.constant(kind.into());
+        self.put(at + 2, number);
+        let at = at + 4;
+        let ip = |is_v6| Some(Ip { at, is_v6, carried: Carried::Unknown });
+        match (kind, inner) {
+            (_, Inner::Unknown) | (0x0800 | 0x86dd | 0x0806, Inner::Label) => self.is_unknown = true,
+            (0x0800, Inner::Four) => self.ip = ip(false),
+            (0x86dd, Inner::Six) => self.ip = ip(true),
+            (kind, _) if MPLS_TYPES.contains(&kind) => self.mpls = Some(Mpls { at, inner: Inner::Unknown }),
+            _ => {}
+        }
+        self.has_popped = true;
+    }
+
+    fn set_mpls_ttl(&mut self, data: usize) {
+        let Some(Mpls { at, .. }) = self.mpls else { return };
+        let value = self.builder.data(data);
+        self.put_bits(at + 2, 0xff, 0, value);
+    }
+
+    fn take_mpls_hop(&mut self) {
+        let Some(Mpls { at, .. }) = self.mpls else { return };
+        let word = self.word(at + 2);
+        let before = self.low(word);
+        self.hops.push(before);
+        // It does not end, so that nothing is borrowed.
+        let less = self.builder.constant(u64::MAX);
+        let less = self.builder.add(word, less);
+        self.put(at + 2, less);
+    }
+
+    /// Copies the TTL behind the outer entry to it (`out`), or the other way round; nothing if it is not known what is behind.
+    fn copy_ttl(&mut self, out: bool) -> Option<()> {
+        let Some(Mpls { at, inner }) = self.mpls else { return Some(()) };
+        let (behind, shift) = match inner {
+            Inner::Unknown => return None,
+            Inner::Label => (at + 6, 0),
+            Inner::Four => (at + 12, 8),
+            Inner::Six => (at + 10, 0),
+        };
+        let (outer, before) = (self.word(at + 2), self.word(behind));
+        if out {
+            let ttl = self.builder.right(before, shift);
+            self.put_bits(at + 2, 0xff, 0, ttl);
+            return Some(());
+        }
+        self.put_bits(behind, 0xff, shift, outer);
+        if inner == Inner::Four {
+            let (after, ones) = (self.word(behind), self.builder.constant(0xffff));
+            let (old, before) = (self.word(at + 14), self.builder.xor(before, ones));
+            let old = self.builder.xor(old, ones);
+            let sum = self.builder.add(old, before);
+            let sum = self.builder.add(sum, after);
+            let sum = self.fold(sum);
+            self.put(at + 14, sum);
+        }
+        Some(())
+    }
+
+    /// A checksum of what was added up: fewer than 2,048 numbers of 17 bits, so that there are two carries.
+    fn fold(&mut self, sum: Value) -> Value {
+        let (ones, mut sum) = (self.builder.constant(0xffff), sum);
+        for _ in 0..2 {
+            let (high, low) = (self.builder.right(sum, 16), self.builder.and(sum, ones));
+            sum = self.builder.add(high, low);
+        }
+        self.builder.xor(sum, ones)
+    }
+
     /// A tag outside all others, with what the outer one says but for the bit between.
     fn push(&mut self, kind: u16) {
         let tag = if self.tags > 0 {
@@ -145,7 +317,7 @@ impl<'b> Sheet<'b> {
         } else {
             self.builder.constant(0)
         };
-        self.move_addresses(self.start - TAG);
+        self.move_start(self.start - TAG, 0);
         let kind = self.builder.constant(kind.into());
         self.put(self.start + FIRST_TYPE, kind);
         self.put(self.start + FIRST_TYPE + 2, tag);
@@ -154,43 +326,87 @@ impl<'b> Sheet<'b> {
 
     fn pop(&mut self) {
         if self.tags > 0 {
-            self.move_addresses(self.start + TAG);
+            self.move_start(self.start + TAG, 0);
             self.tags -= 1;
+            self.has_popped = true;
         }
     }
 
-    /// Lets the frame begin elsewhere, with its addresses.
-    fn move_addresses(&mut self, to: usize) {
-        let addresses = [0, 4, 8].map(|at| self.double(self.start + at));
-        for at in (0..FIRST_TYPE).step_by(2) {
+    /// Lets the frame begin elsewhere, with its addresses and so many tags.
+    fn move_start(&mut self, to: usize, tags: usize) {
+        let end = FIRST_TYPE + TAG * tags;
+        let moved: Vec<Value> = (0..end).step_by(4).map(|at| self.double(self.start + at)).collect();
+        for at in (0..end).step_by(2) {
             self.words.remove(&(self.start + at));
             self.doubles.remove(&(self.start + at));
         }
         self.start = to;
-        for (value, at) in addresses.into_iter().zip([0, 4, 8]) {
+        for (value, at) in moved.into_iter().zip((0..).step_by(4)) {
             self.put_double(to + at, value);
         }
     }
 
-    fn set(&mut self, field: Field, data: usize) {
+    fn set(&mut self, field: Field, data: usize) -> Option<()> {
         match field {
             Field::VlanVid | Field::VlanPcp if self.tags > 0 => {
                 let (mask, shift) = if field == Field::VlanVid { (0xfff, 0) } else { (7, 13) };
                 let value = self.builder.data(data);
                 self.put_bits(self.start + FIRST_TYPE + 2, mask, shift, value);
             }
+            _ if is_of_mpls(field) => self.set_in_mpls(field, data),
+            _ if is_of_arp(field) => self.set_in_arp(field, data),
             _ => {
                 if let Some(ip) = self.ip {
-                    self.set_in_ip(ip, field, data);
+                    self.set_in_ip(ip, field, data)?;
                 }
+            }
+        }
+        Some(())
+    }
+
+    fn set_in_mpls(&mut self, field: Field, data: usize) {
+        let Some(mpls) = &mut self.mpls else { return };
+        let (at, value) = (mpls.at, self.builder.data(data));
+        match field {
+            Field::MplsLabel => {
+                let high = self.builder.right(value, 4);
+                self.put(at, high);
+                self.put_bits(at + 2, 0xf, 12, value);
+            }
+            Field::MplsTc => self.put_bits(at + 2, 7, 9, value),
+            _ => {
+                // What is behind it is something else now.
+                mpls.inner = Inner::Unknown;
+                self.put_bits(at + 2, 1, 8, value);
             }
         }
     }
 
-    fn set_in_ip(&mut self, ip: Ip, field: Field, data: usize) {
-        use Field::{IpDscp, IpEcn, Ipv4Dst, Ipv4Src, Ipv6Dst, Ipv6Flabel, Ipv6Src, TcpDst, TcpSrc, UdpDst, UdpSrc};
+    fn set_in_arp(&mut self, field: Field, data: usize) {
+        let Some(at) = self.arp else { return };
+        match field {
+            Field::ArpSha => self.set_address(at + 8, data),
+            Field::ArpTha => self.set_address(at + 18, data),
+            Field::ArpOp => {
+                let value = self.builder.data(data);
+                self.put(at + 6, value);
+            }
+            _ => {
+                let value = self.builder.data(data);
+                self.put_double(at + if field == Field::ArpSpa { 14 } else { 24 }, value);
+            }
+        }
+    }
+
+    fn set_in_ip(&mut self, ip: Ip, field: Field, data: usize) -> Option<()> {
+        use Field::{
+            Icmpv4Code, Icmpv4Type, Icmpv6Code, IpDscp, IpEcn, Ipv4Dst, Ipv4Src, Ipv6Dst, Ipv6Flabel, Ipv6Src,
+        };
+        use Field::{TcpDst, TcpSrc, UdpDst, UdpSrc};
         let (at, carried_at) = (ip.at, ip.carried_at());
         match (field, ip.is_v6, ip.carried) {
+            // Checksums of what was not looked at.
+            (_, _, Carried::Unknown) if !matches!(field, IpDscp | IpEcn | Ipv6Flabel) => return None,
             (IpDscp | IpEcn, ..) => {
                 let (mask, shift) = if field == IpDscp { (0x3f, 2) } else { (3, 0) };
                 let (before, value) = (self.word(at), self.builder.data(data));
@@ -206,7 +422,10 @@ impl<'b> Sheet<'b> {
                 let value = self.builder.data(data);
                 self.put_double(at, value);
                 self.cover(HEADER, &before, at);
-                self.cover(CARRIED, &before, at);
+                // Of ICMP it covers none.
+                if ip.carried != Carried::Icmpv4 {
+                    self.cover(CARRIED, &before, at);
+                }
             }
             (Ipv6Src | Ipv6Dst, true, _) => {
                 let at = at + if field == Ipv6Src { 8 } else { 24 };
@@ -225,9 +444,21 @@ impl<'b> Sheet<'b> {
             }
             (TcpSrc, _, Carried::Tcp) | (UdpSrc, _, Carried::Udp) => self.set_port(carried_at, data),
             (TcpDst, _, Carried::Tcp) | (UdpDst, _, Carried::Udp) => self.set_port(carried_at + 2, data),
+            (Icmpv4Type, _, Carried::Icmpv4) => self.set_of_icmp(carried_at, 8, data),
+            (Icmpv4Code, _, Carried::Icmpv4) | (Icmpv6Code, _, Carried::Icmpv6) => {
+                self.set_of_icmp(carried_at, 0, data)
+            }
             // The frame does not have it.
             _ => {}
         }
+        Some(())
+    }
+
+    /// Type and code stand in one word.
+    fn set_of_icmp(&mut self, at: usize, shift: u32, data: usize) {
+        let (before, value) = (self.word(at), self.builder.data(data));
+        self.put_bits(at, 0xff, shift, value);
+        self.cover(CARRIED, &[before], at);
     }
 
     fn set_port(&mut self, at: usize, data: usize) {
@@ -264,7 +495,7 @@ impl<'b> Sheet<'b> {
         let before = match self.sums.get(sum).copied().flatten() {
             Some(before) => before,
             None => {
-                let (old, ones) = (self.builder.bytes(at, 2), self.builder.constant(0xffff));
+                let (old, ones) = (self.word(at), self.builder.constant(0xffff));
                 self.builder.xor(old, ones)
             }
         };
@@ -274,18 +505,12 @@ impl<'b> Sheet<'b> {
         }
     }
 
-    /// Writes checksums, when all is changed.
+    /// Writes checksums, when all is changed that they cover.
     pub(super) fn write_sums(&mut self) {
         for sum in [HEADER, CARRIED] {
-            let Some((value, at)) = self.sums.get(sum).copied().flatten().zip(self.sum_at(sum)) else { continue };
-            // Fewer than 2,048 numbers of 17 bits: two carries.
-            let ones = self.builder.constant(0xffff);
-            let mut value = value;
-            for _ in 0..2 {
-                let (high, low) = (self.builder.right(value, 16), self.builder.and(value, ones));
-                value = self.builder.add(high, low);
-            }
-            value = self.builder.xor(value, ones);
+            let added = self.sums.get_mut(sum).and_then(Option::take);
+            let Some((value, at)) = added.zip(self.sum_at(sum)) else { continue };
+            let mut value = self.fold(value);
             if sum == CARRIED && self.ip.is_some_and(|ip| ip.carried == Carried::Udp) {
                 value = self.udp_sum(value, at);
             }
@@ -311,17 +536,14 @@ impl<'b> Sheet<'b> {
         self.builder.and(borrowed, ones)
     }
 
-    /// Bytes that change.
-    pub(super) fn changes(self) -> Vec<(usize, usize, Value)> {
-        let Sheet { words, doubles, .. } = self;
+    /// TTLs that may not end, and bytes that change.
+    pub(super) fn finish(self) -> (Vec<Value>, Vec<(usize, usize, Value)>) {
+        let Sheet { words, doubles, hops, .. } = self;
         let covered = |at: usize| at >= 2 && doubles.contains_key(&(at - 2));
-        words
-            .into_iter()
-            .filter(|(at, _)| !covered(*at))
-            .map(|(at, value)| match doubles.get(&at) {
-                Some(double) => (at, 4, *double),
-                None => (at, 2, value),
-            })
-            .collect()
+        let changes = words.into_iter().filter(|(at, _)| !covered(*at)).map(|(at, value)| match doubles.get(&at) {
+            Some(double) => (at, 4, *double),
+            None => (at, 2, value),
+        });
+        (hops, changes.collect())
     }
 }

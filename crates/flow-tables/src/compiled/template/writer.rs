@@ -3,8 +3,8 @@
 use weir_codegen::{Builder, Fault, Label, Program, Test, Value};
 use weir_openflow::Field;
 
-use super::sheet::{Ip, Sheet};
-use super::{CHANGED, Kind, LEFT_ALONE, POPPED, Template, is_carried, is_of_ip, kind_words};
+use super::sheet::{Inner, Ip, Mpls, Sheet};
+use super::{CHANGED, Kind, LEFT_ALONE, POPPED, Template, is_carried, is_of_arp, is_of_ip, is_of_mpls, kind_words};
 use crate::compiled::Version;
 use crate::fast::frame::TAG;
 use crate::tags::{FIRST_TYPE, LEAST};
@@ -21,8 +21,11 @@ const KIND: usize = 1;
 pub(super) enum Carried {
     Tcp,
     Udp,
+    Icmpv4,
     Icmpv6,
     Other,
+    /// It was not looked at.
+    Unknown,
 }
 
 impl Carried {
@@ -31,8 +34,9 @@ impl Carried {
         match self {
             Carried::Tcp => Some((6, 16, 18)),
             Carried::Udp => Some((17, 6, 8)),
+            Carried::Icmpv4 => Some((1, 2, 4)),
             Carried::Icmpv6 => Some((58, 2, 4)),
-            Carried::Other => None,
+            Carried::Other | Carried::Unknown => None,
         }
     }
 }
@@ -69,48 +73,67 @@ impl Writer<'_> {
         self.builder.branch(Test::AtLeast(value, number), then, self.left_alone)
     }
 
+    /// What is behind the type is asked for by a change.
+    fn asks(kind: Kind, version: Version) -> bool {
+        match (kind, version) {
+            (Kind::Ttl | Kind::SetTtl | Kind::PushMpls(_), Version::Four | Version::Six) => true,
+            (Kind::Set(field), Version::Four | Version::Six) => is_of_ip(field) || is_carried(field),
+            (Kind::Set(field), Version::Mpls) => is_of_mpls(field),
+            (Kind::Set(field), Version::Arp) => is_of_arp(field),
+            (Kind::PushMpls(_) | Kind::PopMpls(_), Version::Mpls) => true,
+            (Kind::SetMplsTtl | Kind::MplsTtl | Kind::CopyOut | Kind::CopyIn, Version::Mpls) => true,
+            _ => false,
+        }
+    }
+
     /// Frames of all kinds.
     fn kinds(&mut self) -> Label {
-        let asks_ip = self.has(|kind| match kind {
-            Kind::Ttl => true,
-            Kind::Set(field) => is_of_ip(field) || is_carried(field),
-            _ => false,
-        });
-        let asks_tags = asks_ip || self.has(|kind| !matches!(kind, Kind::Destination | Kind::Source));
+        let versions = [Version::Arp, Version::Mpls, Version::None, Version::Six, Version::Four];
+        let asks_behind = versions.into_iter().any(|version| self.has(|kind| Self::asks(kind, version)));
+        let asks_tags = asks_behind || self.has(|kind| !matches!(kind, Kind::Destination | Kind::Source));
         if !asks_tags {
             return self.of_kind(0, Version::None);
         }
-        let versions = if asks_ip { &[Version::None, Version::Six, Version::Four][..] } else { &[Version::None] };
         let mut kind = self.builder.input(KIND);
-        if !asks_ip {
+        if !asks_behind {
             kind = self.builder.right(kind, 4);
         }
         let mut label = self.left_alone;
         for tags in (0..=MOST_TAGS).rev() {
+            // Nobody asks for what most of them are.
+            let plain = self.of_kind(tags, Version::None);
+            if !asks_behind {
+                label = self.if_is(kind, tags as u64, plain, label);
+                continue;
+            }
             for version in versions {
-                let of_kind = self.of_kind(tags, *version);
-                let number = if asks_ip { (tags as u64) << 4 | *version as u64 } else { tags as u64 };
-                label = self.if_is(kind, number, of_kind, label);
+                let is_asked = self.has(|kind| Self::asks(kind, version));
+                let of_kind = if is_asked { self.of_kind(tags, version) } else { plain };
+                label = self.if_is(kind, (tags as u64) << 4 | version as u64, of_kind, label);
             }
         }
         label
     }
 
-    /// Frames with so many tags, and of this version of IP.
+    /// Frames with so many tags, behind which this is.
     fn of_kind(&mut self, tags: usize, version: Version) -> Label {
         let asks_carried = self.has(|kind| match kind {
             Kind::Set(Field::Ipv4Src | Field::Ipv4Dst) => version == Version::Four,
             Kind::Set(Field::Ipv6Src | Field::Ipv6Dst) => version == Version::Six,
-            Kind::Set(field) => is_carried(field) && version != Version::None,
+            Kind::Set(field) => is_carried(field) && matches!(version, Version::Four | Version::Six),
             _ => false,
         });
+        let pops_vlan = self.has(|kind| kind == Kind::Pop);
         // With more than one tag it is not known what is behind the first.
-        if self.template.pops && tags > 1 {
+        if pops_vlan && tags > 1 {
             return self.left_alone;
         }
-        let mut label = self.changed(tags, version, Carried::Other);
         let start = TAG * self.template.pushed;
         let at = start + FIRST_TYPE + 2 + TAG * tags;
+        if version == Version::Mpls {
+            return self.of_mpls(tags, (start, at));
+        }
+        let mut label = self.changed(tags, version, (Carried::Other, Inner::Unknown));
         if asks_carried {
             let is_v6 = version == Version::Six;
             let protocol = self.builder.bytes(at + if is_v6 { 6 } else { 9 }, 1);
@@ -120,10 +143,12 @@ impl Writer<'_> {
                     label = self.if_is(protocol, header, self.left_alone, label);
                 }
             }
-            let carried = [Carried::Icmpv6, Carried::Tcp, Carried::Udp];
-            for carried in carried.into_iter().filter(|carried| is_v6 || *carried != Carried::Icmpv6) {
+            // Addresses of IPv4 are no part of the checksum of ICMP.
+            let sets_icmp = self.has(|kind| matches!(kind, Kind::Set(Field::Icmpv4Type | Field::Icmpv4Code)));
+            let icmp = if is_v6 { Some(Carried::Icmpv6) } else { sets_icmp.then_some(Carried::Icmpv4) };
+            for carried in icmp.into_iter().chain([Carried::Tcp, Carried::Udp]) {
                 let Some((number, _, length)) = carried.known() else { continue };
-                let mut those = self.changed(tags, version, carried);
+                let mut those = self.changed(tags, version, (carried, Inner::Unknown));
                 if is_v6 {
                     let said = self.builder.bytes(at + 4, 2);
                     those = self.only_at_least(said, length as u64, those);
@@ -140,7 +165,7 @@ impl Writer<'_> {
                 label = self.if_is(protocol, number, those, label);
             }
         }
-        if self.template.pops && tags > 0 && version == Version::Six {
+        if pops_vlan && tags > 0 && version == Version::Six {
             // What fills such a frame up would be its headers.
             let frame = self.builder.input(LENGTH);
             label = self.only_at_least(frame, (LEAST + TAG) as u64, label);
@@ -148,30 +173,54 @@ impl Writer<'_> {
         label
     }
 
-    /// All changes of frames that carry this.
-    fn changed(&mut self, tags: usize, version: Version, carried: Carried) -> Label {
-        let start = TAG * self.template.pushed;
-        let ip = (version != Version::None).then(|| Ip {
-            at: start + FIRST_TYPE + 2 + TAG * tags,
-            is_v6: version == Version::Six,
-            carried,
+    /// Frames of MPLS with so many tags, which begin there in the window, and whose outer entry is there.
+    fn of_mpls(&mut self, tags: usize, (start, at): (usize, usize)) -> Label {
+        let mut behind_pop = self.template.kinds.iter().skip_while(|kind| !matches!(kind, Kind::PopMpls(_))).skip(1);
+        let asks_inner =
+            self.has(|kind| matches!(kind, Kind::CopyOut | Kind::CopyIn)) || behind_pop.any(|kind| kind.is_behind());
+        let unknown = self.changed(tags, Version::Mpls, (Carried::Unknown, Inner::Unknown));
+        if !asks_inner {
+            return unknown;
+        }
+        let [label, four, six] = [(Inner::Label, 4), (Inner::Four, 20), (Inner::Six, 40)].map(|(inner, length)| {
+            let label = self.changed(tags, Version::Mpls, (Carried::Unknown, inner));
+            let frame = self.builder.input(LENGTH);
+            self.only_at_least(frame, (at - start + 4 + length) as u64, label)
         });
-        let mut sheet = Sheet::new(&mut self.builder, start, tags, ip);
+        let (low, first) = (self.builder.bytes(at + 2, 1), self.builder.bytes(at + 4, 1));
+        let (one, version) = (self.builder.constant(1), self.builder.right(first, 4));
+        let is_last = self.builder.and(low, one);
+        let mut behind = self.if_is(version, 6, six, self.left_alone);
+        behind = self.if_is(first, 0x45, four, behind);
+        self.if_is(is_last, 0, label, behind)
+    }
+
+    /// All changes of frames that carry this.
+    fn changed(&mut self, tags: usize, version: Version, (carried, inner): (Carried, Inner)) -> Label {
+        let start = TAG * self.template.pushed;
+        let at = start + FIRST_TYPE + 2 + TAG * tags;
+        let mut sheet = Sheet::new(&mut self.builder, start, tags);
+        match version {
+            Version::None => {}
+            Version::Four | Version::Six => sheet.ip = Some(Ip { at, is_v6: version == Version::Six, carried }),
+            Version::Mpls => sheet.mpls = Some(Mpls { at, inner }),
+            Version::Arp => sheet.arp = Some(at),
+        }
         let mut data = 0;
         for kind in &self.template.kinds {
-            sheet.change(*kind, data);
+            if sheet.change(*kind, data).is_none() {
+                return self.left_alone;
+            }
             data += kind_words(*kind);
         }
         sheet.write_sums();
-        let (hops, changes) = (sheet.hops(), sheet.changes());
-        let answer = if self.template.pops && tags > 0 { POPPED } else { CHANGED };
-        let label = self.builder.change_and_answer(&changes, answer);
-        match ip {
-            Some(ip) if hops > 0 => {
-                let ttl = self.builder.bytes(ip.at + if ip.is_v6 { 7 } else { 8 }, 1);
-                self.only_at_least(ttl, hops + 1, label)
-            }
-            _ => label,
+        let answer = if sheet.has_popped() { POPPED } else { CHANGED };
+        let (hops, changes) = sheet.finish();
+        let mut label = self.builder.change_and_answer(&changes, answer);
+        // A TTL that ends here is for others.
+        for ttl in hops.into_iter().rev() {
+            label = self.only_at_least(ttl, 2, label);
         }
+        label
     }
 }

@@ -26,13 +26,15 @@ pub(super) struct Known {
     pub(super) tags: u8,
     /// Where IP begins, if it is of IP and was looked into so far.
     pub(super) ip: Option<Ip>,
+    /// What else it is of, if it was looked so far.
+    pub(super) other: Version,
 }
 
 impl Known {
     /// Of every packet: where it came in.
     pub(super) fn of_port(builder: &mut Builder) -> Known {
         let words = [Word { known: u32::MAX, value: 0, given: None }; WORDS];
-        let mut known = Known { words, tags: 0, ip: None };
+        let mut known = Known { words, tags: 0, ip: None, other: Version::None };
         let port = builder.input(IN_PORT);
         for field in [Field::InPort, Field::InPhyPort] {
             known.set(builder, field, &[port]);
@@ -57,7 +59,7 @@ impl Known {
 
     /// What is answered of it, if this table is to be searched.
     pub(super) fn answer(&self, target: usize, search: u8) -> u32 {
-        let version = self.ip.map_or(Version::None, |ip| if ip.is_v6 { Version::Six } else { Version::Four });
+        let version = self.ip.map_or(self.other, |ip| if ip.is_v6 { Version::Six } else { Version::Four });
         Found::new(target as u8, search, self.tags, version).answer()
     }
 
