@@ -96,11 +96,13 @@ fn what_was_added_to_tables_of_scripts_is_loaded_again() {
     let first = Running::start(&folder, &scripted(["{}"; 4]), &["--allow-lua-stages"]);
     let many: String = (0..3000).map(|n| format!("users {n} value {}\n", n % 7)).collect();
     let file = folder.write("users.txt", many);
-    first.say(&["table", "add", "--from", file.to_str().unwrap()]);
+    let lua = ["--function", "lua"];
+    let say = |words: &[&str], function: [&str; 2]| first.say(&[words, &function].concat());
+    say(&["table", "add", "--from", file.to_str().unwrap()], lua);
     let csv = folder.write("routes.csv", "table,key,value\nroutes,10.0.0.0/8,1\nroutes,2001:db8::/32,2\n");
-    first.say(&["table", "add", "--from", csv.to_str().unwrap()]);
-    first.say(&["table", "set", "limits", "7", "rate", "2Mbit/s", "burst", "20kB"]);
-    first.say(&["table", "add", "mark.routes", "10.1.0.0/16", "value", "9"]);
+    say(&["table", "add", "--from", csv.to_str().unwrap()], lua);
+    say(&["table", "set", "limits", "7", "rate", "2Mbit/s", "burst", "20kB"], lua);
+    say(&["table", "add", "mark.routes", "10.1.0.0/16", "value", "9"], ["--function", "wiring"]);
     let refused = first.ask(&["table", "add", "routes", "10.1.0.0/16", "value", "9", "--function", "wiring"]);
     assert!(text(&refused.stderr).contains("write STAGE.TABLE, where STAGE is one of mark"), "{refused:?}");
     first.say(&["save", "-w", &folder.path("added.lua")]);

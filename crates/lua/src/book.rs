@@ -168,13 +168,10 @@ impl Book {
 
     /// Whether there is a table of this name that has such keys.
     pub(crate) fn takes(&self, name: &str, key: Key) -> bool {
-        self.wanted.get(name).is_some_and(|wanted| {
-            matches!(
-                (&wanted.contents, key),
-                (Contents::Prefixes(_), Key::Prefix(_))
-                    | (Contents::Numbers(_), Key::Number(_))
-                    | (Contents::Meters { .. }, Key::Meter(_))
-            )
+        self.wanted.get(name).is_some_and(|wanted| match (&wanted.contents, key) {
+            (Contents::Prefixes(_), Key::Prefix(_)) | (Contents::Numbers(_), Key::Number(_)) => true,
+            (Contents::Meters { count, .. }, Key::Meter(meter)) => meter < *count,
+            _ => false,
         })
     }
 
@@ -259,29 +256,30 @@ impl Contents {
 
 impl Writer {
     fn new(wanted: &Wanted, domain: &Domain) -> Result<Writer, String> {
-        let room = wanted.max_added as usize;
-        let mut writer = match &wanted.contents {
-            Contents::Prefixes(prefixes) => {
-                // With the lines that real tables need, or, where prefixes are of another kind, with those that any need.
-                let writer = Writer::of_prefixes(prefixes, room, false, domain)?;
-                return match writer.filled(&wanted.contents) {
-                    Ok(writer) => Ok(writer),
-                    Err(_) => Writer::of_prefixes(prefixes, room, true, domain)?.filled(&wanted.contents),
-                };
+        // With the lines that real tables need, or, where prefixes are of another kind, with those that any need.
+        match Writer::empty(wanted, false, domain)?.filled(&wanted.contents) {
+            Err(_) if matches!(wanted.contents, Contents::Prefixes(_)) => {
+                Writer::empty(wanted, true, domain)?.filled(&wanted.contents)
             }
+            filled => filled,
+        }
+    }
+
+    /// One that has nothing yet; prefixes of IPv6 are `any`, or usual ones.
+    fn empty(wanted: &Wanted, any: bool, domain: &Domain) -> Result<Writer, String> {
+        let room = wanted.max_added as usize;
+        match &wanted.contents {
+            Contents::Prefixes(prefixes) => Writer::of_prefixes(prefixes, room, any, domain),
             Contents::Numbers(numbers) => {
                 let capacity = u32::try_from(numbers.len().saturating_add(room)).unwrap_or(u32::MAX).max(1);
-                Writer::Numbers(Numbers::new(capacity, 0, domain).map_err(|error| error.to_string())?)
+                let numbers = Numbers::new(capacity, 0, domain);
+                numbers.map(Writer::Numbers).map_err(|error| error.to_string())
             }
             Contents::Meters { count, own, .. } => {
                 let capacity = own.len().saturating_add(room).min(*count as usize) as u32;
-                Writer::Rates(Rates::new(*count, capacity, domain).map_err(|error| error.to_string())?)
+                Rates::new(*count, capacity, domain).map(Writer::Rates).map_err(|error| error.to_string())
             }
-        };
-        for (key, given) in wanted.contents.behind(None) {
-            writer.write(key, Some(given))?;
         }
-        Ok(writer)
     }
 
     /// With the entries of these contents.
@@ -290,7 +288,7 @@ impl Writer {
         Ok(self)
     }
 
-    /// A table for such prefixes and so many others; for `any` of IPv6, or for those that are usual.
+    /// A table for such prefixes and so many others.
     fn of_prefixes(prefixes: &[(IpNet, u32)], room: usize, any: bool, domain: &Domain) -> Result<Writer, String> {
         let four = prefixes.iter().filter_map(|(prefix, _)| match prefix {
             IpNet::V4(prefix) => Some(prefix),

@@ -12,7 +12,7 @@ use weir_stage::{
 
 use crate::function::{access, switches};
 use crate::machine::Terms;
-use crate::request::{self, EXAMPLES, SHOWS, VERBS};
+use crate::request::{self, SHOWS, VERBS};
 use crate::script::{Script, Seats, Source};
 use crate::stage::declaration;
 use crate::table_config::{TableConfig, TableName};
@@ -63,10 +63,6 @@ impl StageKind for LuaStageKind {
 
     fn verbs(&self) -> &'static [Verb] {
         VERBS
-    }
-
-    fn examples(&self) -> &'static [&'static str] {
-        EXAMPLES
     }
 
     fn shows(&self) -> &'static [Show] {

@@ -76,7 +76,7 @@ config! {
         /// Meters with a rate and a burst of their own: `{ { meter = 7, rate = "2 Mbit/s", burst = "20 kB" } }`.
         pub own: Vec<MeterConfig> = empty, live;
         /// How many entries `weir table add` may add.
-        pub max_added: u32 = default(16_384), live, range(0..=8_000_000);
+        pub max_added: u32 = default(4096), live, range(0..=8_000_000);
     }
 }
 

@@ -39,11 +39,6 @@ pub trait StageKind: Sync {
         &[]
     }
 
-    /// See [`Function::examples`](crate::Function::examples).
-    fn examples(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     /// The tables that its stages show. The first column of each, which is what may be filtered by, is a name as the first argument of
     /// [changes](Self::verbs) is.
     fn shows(&self) -> &'static [Show] {

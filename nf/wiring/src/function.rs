@@ -42,14 +42,13 @@ const KIND: &str = "kind";
 pub struct Wiring {
     kinds: &'static [&'static dyn StageKind],
     verbs: OnceLock<&'static [Verb]>,
-    examples: OnceLock<&'static [&'static str]>,
     shows: OnceLock<&'static [Show]>,
 }
 
 impl Wiring {
     /// The function over these kinds.
     pub const fn new(kinds: &'static [&'static dyn StageKind]) -> Wiring {
-        Wiring { kinds, verbs: OnceLock::new(), examples: OnceLock::new(), shows: OnceLock::new() }
+        Wiring { kinds, verbs: OnceLock::new(), shows: OnceLock::new() }
     }
 
     /// What all kinds have of something. It stays for ever: the function is one of the program's.
@@ -157,10 +156,6 @@ impl Function for Wiring {
 
     fn verbs(&self) -> &'static [Verb] {
         self.verbs.get_or_init(|| self.of_kinds(|kind| kind.verbs()))
-    }
-
-    fn examples(&self) -> &'static [&'static str] {
-        self.examples.get_or_init(|| self.of_kinds(|kind| kind.examples()))
     }
 
     fn shows(&self) -> &'static [Show] {

@@ -256,7 +256,7 @@ fn a_meter_has_a_rate_of_its_own_until_it_is_taken_back() {
     let of = |table: &str, looks_up: &str, entries: u32, added: u32, most: u32| json!({ "table": table, "looks_up": looks_up, "entries": entries, "added": added, "max_added": most });
     assert_eq!(
         rows(&*rig.instance, "tables", None),
-        [of("limits", "meters", 3, 3, 16_384), of("routes", "prefixes", 0, 0, 20), of("users", "numbers", 0, 0, 20)]
+        [of("limits", "meters", 3, 3, 4096), of("routes", "prefixes", 0, 0, 20), of("users", "numbers", 0, 0, 20)]
     );
     rig.stop();
 }
