@@ -64,7 +64,7 @@ struct Kept {
 }
 
 enum Writer {
-    Prefixes { four: Packed, six: Option<Box<Compiled6>> },
+    Prefixes { four: Box<Packed>, six: Option<Box<Compiled6>> },
     Numbers(Numbers),
     Rates(Rates),
 }
@@ -299,7 +299,7 @@ impl Writer {
         let groups = u32::try_from(long.len().saturating_add(room)).unwrap_or(u32::MAX).max(1);
         let fours = four.count();
         let config = lpm4::Config { max_routes: (fours + room).max(1), max_groups: groups, ..lpm4::Config::new(MISS) };
-        let four = Packed::new(&config, domain).map_err(|error| error.to_string())?;
+        let four = Packed::new(&config, domain).map(Box::new).map_err(|error| error.to_string())?;
         let sixes = prefixes.len() - fours + room;
         if sixes == 0 {
             return Ok(Writer::Prefixes { four, six: None });

@@ -164,7 +164,7 @@ fn tables_are_as_the_twin_says_whatever_is_asked_and_reloaded() {
     let place = Place::new("commands");
     let mut random = Random::new(14);
     let (mut routes, mut users) = (Twin::default(), Twin::default());
-    let mut configure = |random: &mut Random, routes: &mut Twin, users: &mut Twin| {
+    let configure = |random: &mut Random, routes: &mut Twin, users: &mut Twin| {
         routes.config =
             (0..random.below(6)).map(|_| (prefix(random).to_string(), random.below(1 << 31) as u32 / 2)).collect();
         users.config = (0..random.below(9)).map(|_| (random.below(40).to_string(), random.below(99) as u32)).collect();
@@ -235,7 +235,7 @@ fn a_meter_has_a_rate_of_its_own_until_it_is_taken_back() {
     let place = Place::new("meters");
     let mut rig = Rig::new(&configuration(&place, &BTreeMap::new(), &BTreeMap::new()));
     // How many of four packets of 300 bytes keep to the rate.
-    let mut pass = |rig: &mut Rig, meter: u32| {
+    let pass = |rig: &mut Rig, meter: u32| {
         rig.send(0, &vec![packet(3, &meter.to_be_bytes()); 4]);
         rig.handles[1].received().iter().filter(|packet| found(packet) == 1).count()
     };
