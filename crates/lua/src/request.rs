@@ -150,7 +150,7 @@ impl Asked {
                 (None, Some(_)) => {
                     return Err(format!("{key} of {table} stands in the configuration; delete it there and reload"));
                 }
-                (None, None) => return Err(format!("{table} has no {key}; `show entries {table}` lists what it has")),
+                (None, None) => return Err(format!("{table} has no {key}; `show entries` lists what there is")),
             },
             _ => return Err(format!("there is no request '{verb}'")),
         };

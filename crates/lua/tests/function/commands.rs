@@ -274,7 +274,7 @@ fn wrong_requests_say_what_to_do() {
         told("table del", of("routes", "10.0.0.0/8")),
         "10.0.0.0/8 of routes stands in the configuration; delete it there and reload"
     );
-    assert_eq!(told("table del", of("users", "9")), "users has no 9; `show entries users` lists what it has");
+    assert_eq!(told("table del", of("users", "9")), "users has no 9; `show entries` lists what there is");
     assert_eq!(told("table add", of("limits", "2")), "value: limits has meters; write a rate and a burst");
     let rate = json!({ "table": "users", "key": 1, "rate": "1Mbit/s" });
     assert_eq!(told("table set", rate), "rate: users has no meters; write a value");
