@@ -1,7 +1,8 @@
 -- A router wired by hand, for experiments: the steps of its fast path as stages, so that others can be put between them. Here the first
 -- worker checks, and the second looks up and rewrites; DNS to the second next hop is copied to a third port.
 --
--- There is no slow path: no ARP, no ICMP. Next hops are written down with their MAC addresses, and what a router would answer is dropped.
+-- There is no slow path: no ARP, no ICMP. Next hops are written down with their MAC addresses, and what a router would answer is dropped;
+-- wired-router-answers.lua leaves it to a router.
 
 port { name = "wan",   device = "af_packet:veth-wan" }
 port { name = "lan",   device = "af_packet:veth-lan" }

@@ -15,7 +15,7 @@ pub(crate) static FUNCTIONS: &[&dyn AnyFunction] = &[
     &weir_forward::Forward,
     &weir_router::Router,
     &weir_lua::LuaFunction,
-    &weir_wiring::Wiring(STAGES),
+    &WIRING,
     &GENERATOR,
     &weir_bng::Bng,
     &weir_qos::Qos,
@@ -38,6 +38,9 @@ static STAGES: &[&dyn StageKind] = &[
     &weir_ip::steps::Ipv4Rewrite,
     &weir_lua::LuaStageKind,
 ];
+
+/// The function that wires those.
+static WIRING: weir_wiring::Wiring = weir_wiring::Wiring::new(STAGES);
 
 /// The function that the command for generating traffic runs.
 pub(crate) static GENERATOR: weir_gen::Gen = weir_gen::Gen {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use common::{Running, everything, text, weir};
 
 /// Functions some of whose tables others have, too.
-const WITH_TABLES: [&str; 6] = ["router", "bng", "lwaftr", "vxlan", "bridge", "qos"];
+const WITH_TABLES: [&str; 8] = ["router", "bng", "lwaftr", "vxlan", "bridge", "qos", "lua", "wiring"];
 
 /// What nothing is called.
 const NOTHING: &str = "zzz-nothing";

@@ -102,6 +102,20 @@ const CONFIGURATIONS: &[(&str, &[&str])] = &[
     ),
     ("user", &[SHAPER]),
     ("subport", &[SHAPER]),
+    (
+        "table",
+        &[r#"
+        port { name = "in",  device = "mem:null" }
+        port { name = "out", device = "mem:null" }
+        lua {
+          script = "function run() end", paths = { "in -> out" },
+          tables = {
+            routes = { prefixes = { ["10.0.0.0/8"] = 1 } }, users = { numbers = {} },
+            limits = { meters = 256, rate = "1 Mbit/s", burst = "10 kB" },
+          },
+        }
+        "#],
+    ),
 ];
 
 /// A folder with what the examples need.
@@ -133,7 +147,10 @@ fn every_example_of_the_functions_commands_works() {
     for (noun, scripts) in CONFIGURATIONS {
         let folders: Vec<Folder> =
             (0..scripts.len()).map(|number| folder(&format!("followed-{noun}-{number}"))).collect();
-        let running = folders.iter().zip(*scripts).map(|(folder, script)| Running::start(folder, script, &[]));
+        let running = folders
+            .iter()
+            .zip(*scripts)
+            .map(|(folder, script)| Running::start(folder, script, &["--allow-lua-stages"]));
         let running: Vec<Running> = running.collect();
         let help = text(&weir(&["help", noun]).stdout);
         let found = examples(&help);

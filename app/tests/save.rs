@@ -58,6 +58,75 @@ fn what_is_loaded_again_is_what_ran() {
     check_account(&second.json(&["show", "stats"]));
 }
 
+/// A script that stands between ports and one that is wired, and where entries of their tables stand.
+const SCRIPTED: &str = r#"
+    for _, name in ipairs { "in", "out", "wired-in", "wired-out" } do port { name = name, device = "mem:null" } end
+    lua {
+      script = "function run() end", paths = { "in -> out" },
+      tables = {
+        routes = { prefixes = PREFIXES },
+        users  = { numbers = NUMBERS },
+        limits = { meters = 256, rate = "1 Mbit/s", burst = "10 kB", own = METERS },
+      },
+    }
+    wiring {
+      receive = { ["wired-in"] = "mark" },
+      stages = { mark = {
+        kind = "lua", script = "function run() end", ways = { out = "port wired-out" }, tables = { routes = { prefixes = WIRED } },
+      } },
+    }
+"#;
+
+#[test]
+fn what_was_added_to_tables_of_scripts_is_loaded_again() {
+    let scripted = |places: [&str; 4]| {
+        let names = ["PREFIXES", "NUMBERS", "METERS", "WIRED"];
+        names.iter().zip(places).fold(SCRIPTED.to_owned(), |text, (name, place)| text.replace(name, place))
+    };
+    let entries = |running: &Running, function: &str| {
+        let table = running.json(&["show", "entries", "--function", function]);
+        let rows = table["rows"].as_array().unwrap().iter();
+        let row = |row: &Value| {
+            let said = ["table", "key", "value", "rate", "burst"].map(|column| row[column].to_string());
+            said.join(" ")
+        };
+        rows.map(row).collect::<BTreeSet<String>>()
+    };
+    let folder = Folder::new("save-tables");
+    let first = Running::start(&folder, &scripted(["{}"; 4]), &["--allow-lua-stages"]);
+    let many: String = (0..3000).map(|n| format!("users {n} value {}\n", n % 7)).collect();
+    let file = folder.write("users.txt", many);
+    let lua = ["--function", "lua"];
+    let say = |words: &[&str], function: [&str; 2]| first.say(&[words, &function].concat());
+    say(&["table", "add", "--from", file.to_str().unwrap()], lua);
+    let csv = folder.write("routes.csv", "table,key,value\nroutes,10.0.0.0/8,1\nroutes,2001:db8::/32,2\n");
+    say(&["table", "add", "--from", csv.to_str().unwrap()], lua);
+    say(&["table", "set", "limits", "7", "rate", "2Mbit/s", "burst", "20kB"], lua);
+    say(&["table", "add", "mark.routes", "10.1.0.0/16", "value", "9"], ["--function", "wiring"]);
+    let refused = first.ask(&["table", "add", "routes", "10.1.0.0/16", "value", "9", "--function", "wiring"]);
+    assert!(text(&refused.stderr).contains("write STAGE.TABLE, where STAGE is one of mark"), "{refused:?}");
+    first.say(&["save", "-w", &folder.path("added.lua")]);
+    let other = Folder::new("save-tables-other");
+    std::fs::copy(folder.path("added.lua"), other.path("added.lua")).unwrap();
+    let places = [
+        "lua.tables.routes.prefixes",
+        "lua.tables.users.numbers",
+        "lua.tables.limits.own",
+        "wiring.stages.mark.tables.routes.prefixes",
+    ];
+    let places = places.map(|place| format!("added.{place}"));
+    let included = format!("local added = include \"added.lua\"\n{}", scripted(places.each_ref().map(String::as_str)));
+    let second = Running::start(&other, &included, &["--allow-lua-stages"]);
+    for (function, count) in [("lua", 3003), ("wiring", 1)] {
+        let (ran, runs) = (entries(&first, function), entries(&second, function));
+        assert_eq!(ran.len(), count);
+        assert!(ran == runs, "{:?}", ran.symmetric_difference(&runs).take(5).collect::<Vec<_>>());
+    }
+    assert!(entries(&second, "wiring").first().unwrap().starts_with("\"mark.routes\" \"10.1.0.0/16\" 9"));
+    assert_eq!(second.say(&["save"]).lines().last(), Some("return added"), "nothing was added to that one");
+    check_account(&second.json(&["show", "stats"]));
+}
+
 /// A stand-in for a Weir that answers one request with some lines and leaves.
 fn answering(path: &str, lines: &'static [&'static str]) -> std::thread::JoinHandle<()> {
     let listener = UnixListener::bind(path).unwrap();

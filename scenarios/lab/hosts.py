@@ -37,7 +37,7 @@ class Between:
     """Weir between two hosts: `lan` is 10.0.0.2, `wan` 192.0.2.254 and 198.51.100.1. With bare=True the hosts have no
     addresses: the test speaks for them by raw sockets, `lan_wire` and `wan_wire`."""
 
-    def __init__(self, lab, script, bare=False, arguments=()):
+    def __init__(self, lab, script, bare=False, arguments=(), folder=None):
         self.lab = lab
         self.router, self.lan, self.wan = lab.namespace("r"), lab.namespace("lan"), lab.namespace("wan")
         for name, host in (("lan", self.lan), ("wan", self.wan)):
@@ -49,7 +49,7 @@ class Between:
             addresses(self.wan, "192.0.2.254/24", "192.0.2.1")
             self.wan.run("ip", "address", "add", "198.51.100.1/32", "dev", "lo")
         self._before = {"lan": self._counters(self.lan), "wan": self._counters(self.wan)}
-        self.weir = Weir(self.router, script, arguments=arguments)
+        self.weir = Weir(self.router, script, folder, arguments)
         lab.at_end(lambda: self.weir.__exit__(None, None, None))
 
     def _counters(self, host):

@@ -2,16 +2,18 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use weir_config::{Change, ConfigError, Errors, FilePath, PortName, config};
-use weir_stage::{Case, Env, Function, Given, Paths, Show, paths};
+use weir_stage::{Case, Env, Function, Given, Paths, Show, Verb, paths};
 
 use crate::cases;
 use crate::machine::Terms;
+use crate::request;
 use crate::running::{COLUMNS, Described, Shape, TABLE};
 use crate::script::Source;
 use crate::stage::Access;
-use crate::table_config::TableConfig;
+use crate::table_config::{TableConfig, TableName};
 
 /// The switch of `weir run` that allows stages written in Lua.
 pub const ALLOW_STAGES: &str = "--allow-lua-stages";
@@ -29,7 +31,7 @@ config! {
         /// The script itself, in place of a file: `script = [[ function run(batch) ... end ]]`.
         pub script: Option<String> = optional, live;
         /// Tables that `batch:look_up(NAME)` asks, by name.
-        pub tables: BTreeMap<String, TableConfig> = empty, live;
+        pub tables: BTreeMap<TableName, TableConfig> = empty, live;
         /// Where packets that the script lets pass go, by the port they came in: `{ "a -> b", "b -> a" }`. A port is the
         /// start of one path at most.
         pub paths: Vec<String> = required, rebuild, length(1..=64);
@@ -91,14 +93,26 @@ impl Function for LuaFunction {
         cases::all()
     }
 
+    fn verbs(&self) -> &'static [Verb] {
+        request::VERBS
+    }
+
+    fn examples(&self) -> &'static [&'static str] {
+        request::EXAMPLES
+    }
+
     fn shows(&self) -> &'static [Show] {
-        &[Show {
-            what: TABLE,
-            columns: COLUMNS,
-            help: "stages written in Lua: how many batches failed on each worker, and why the last one did",
-        }]
+        static ALL: LazyLock<Vec<Show>> = LazyLock::new(|| [SCRIPTS, request::SHOWS].concat());
+        &ALL
     }
 }
+
+/// What is shown of scripts.
+const SCRIPTS: &[Show] = &[Show {
+    what: TABLE,
+    columns: COLUMNS,
+    help: "stages written in Lua: how many batches failed on each worker, and why the last one did",
+}];
 
 /// What a script may do, from its key `raw_ffi`.
 pub(crate) fn access(raw_ffi: bool) -> Access {

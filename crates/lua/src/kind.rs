@@ -3,16 +3,19 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use weir_config::{Change, ConfigError, FilePath, Schema, config};
 use weir_stage::{
-    Declaration, DescribeStage, Env, GraphError, MakeStage, Notice, Prepared, Settings, Stage, StageKind,
+    Declaration, DescribeStage, Env, GraphError, Ground, MakeStage, Notice, Prepared, RequestError, Saved, Settings,
+    Show, ShowRows, Stage, StageKind, TakeBack, Verb,
 };
 
 use crate::function::{access, switches};
 use crate::machine::Terms;
+use crate::request::{self, SHOWS, VERBS};
 use crate::script::{Script, Seats, Source};
 use crate::stage::declaration;
-use crate::table_config::TableConfig;
+use crate::table_config::{TableConfig, TableName};
 
 config! {
     /// Runs a script on packets. `weir run` refuses it without `--allow-lua-stages`.
@@ -22,7 +25,7 @@ config! {
         /// The script itself, in place of a file: `script = [[ function run(batch) ... end ]]`.
         pub script: Option<String> = optional, live;
         /// Tables that `batch:look_up(NAME)` asks, by name.
-        pub tables: BTreeMap<String, TableConfig> = empty, live;
+        pub tables: BTreeMap<TableName, TableConfig> = empty, live;
         /// How many ways it has beside `out`: `way[0]` is where `batch:way(i, 0)` leads, and so on.
         pub indexed: u8 = default(0), rebuild, range(0..=64);
         /// How many packets `batch:hold` may keep at once, on each worker.
@@ -55,7 +58,15 @@ impl StageKind for LuaStageKind {
     }
 
     fn describe(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
-        Ok(Box::new(Maker(Seats::new(script(settings, env)?))))
+        Ok(Box::new(Described(script(settings, env)?)))
+    }
+
+    fn verbs(&self) -> &'static [Verb] {
+        VERBS
+    }
+
+    fn shows(&self) -> &'static [Show] {
+        SHOWS
     }
 }
 
@@ -67,11 +78,42 @@ fn script(settings: &Settings<'_>, env: &Env<'_>) -> Result<Script, Vec<ConfigEr
     source.read(terms, env, &wrong)
 }
 
+/// A script that was read, and has no tables yet.
+struct Described(Script);
+
+impl DescribeStage for Described {
+    fn declares(&self) -> Declaration {
+        declaration(self.0.terms)
+    }
+
+    fn instantiate(
+        self: Box<Self>,
+        _settings: &Settings<'_>,
+        ground: &Ground<'_>,
+        old: Option<&dyn MakeStage>,
+    ) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+        let old = old.and_then(|old| old.downcast_ref::<Maker>()).map(|old| &old.0);
+        Ok(Box::new(Maker(Seats::new(self.0, ground.domain, old)?)))
+    }
+}
+
 struct Maker(Seats);
 
 impl MakeStage for Maker {
     fn declare(&self) -> Declaration {
         declaration(self.0.terms())
+    }
+
+    fn change(&self, verb: &str, arguments: &Value, _now: u64) -> Result<TakeBack, String> {
+        self.0.change(verb, arguments)
+    }
+
+    fn show(&self, what: &str, filter: Option<&str>) -> Result<Box<dyn ShowRows>, RequestError> {
+        request::show(&self.0.book(), what, filter)
+    }
+
+    fn save(&self) -> Box<dyn ShowRows<Saved>> {
+        request::save(&self.0.book())
     }
 
     fn stage(&self, replica: usize) -> Result<Box<dyn Stage>, GraphError> {

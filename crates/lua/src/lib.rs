@@ -11,6 +11,7 @@
 //! [`LuaStage`] is a stage of a graph whose step is a Lua function: see [`stage`]. [`LuaFunction`] puts one between ports
 //! of a configuration.
 
+mod book;
 mod cases;
 mod child;
 mod confine;
@@ -25,6 +26,7 @@ mod parent;
 mod paths;
 mod pattern;
 mod protocol;
+mod request;
 mod running;
 mod sandbox;
 mod script;

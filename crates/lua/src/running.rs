@@ -4,11 +4,13 @@
 use serde_json::{Value, json};
 use weir_config::ConfigError;
 use weir_stage::{
-    Description, Env, Graph, GraphError, Ground, Instance, Notice, Place, Prepared, RequestError, ShowRows, To, whole,
+    Description, Env, Graph, GraphError, Ground, Instance, Notice, Place, Prepared, RequestError, Saved, ShowRows, To,
+    whole,
 };
 
 use crate::machine::Terms;
 use crate::paths::Paths;
+use crate::request;
 use crate::script::{Script, Seats};
 use crate::stage::declaration;
 
@@ -89,8 +91,9 @@ impl Description for Described {
         self.shape.draw(replica, None)
     }
 
-    fn instantiate(self, _ground: &Ground<'_>, _old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
-        Ok(Running { shape: self.shape, seats: Seats::new(self.script) })
+    fn instantiate(self, ground: &Ground<'_>, old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
+        let seats = Seats::new(self.script, ground.domain, old.map(|old| &old.seats))?;
+        Ok(Running { shape: self.shape, seats })
     }
 
     fn change(self, running: &Running, _env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
@@ -117,7 +120,18 @@ impl Instance for Running {
         self.seats.notices()
     }
 
+    fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
+        request::carry_out(&self.seats, verb, arguments, now)
+    }
+
+    fn save(&self) -> Box<dyn ShowRows<Saved>> {
+        request::save(&self.seats.book())
+    }
+
     fn show(&self, what: &str, filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
+        if request::SHOWS.iter().any(|own| own.what == what) {
+            return request::show(&self.seats.book(), what, filter);
+        }
         if what != TABLE {
             return Err(RequestError(format!("{} has no table '{what}'; it has '{TABLE}'", self.shape.name)));
         }

@@ -2,17 +2,21 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use serde_json::Value;
 use weir_config::{ConfigError, ErrorKind, FilePath, Folder, Place};
-use weir_stage::{Env, GraphError, Notice, Prepared};
+use weir_mem::Domain;
+use weir_stage::{Env, GraphError, Notice, Prepared, TakeBack};
 
+use crate::book::{Book, Given, Shared, lock};
 use crate::limits::Limits;
 use crate::machine::{Machine, Terms};
 use crate::parent::{read_script, try_load};
+use crate::request::Asked;
 use crate::stage::{Access, Failures, LuaStage, Seat};
-use crate::table_config::{self, TableConfig};
-use crate::tables::{Contents, Tables};
+use crate::table_config::{self, TableConfig, TableName};
+use crate::tables::{Tables, Wanted};
 
 /// A script that can be loaded any number of times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +24,7 @@ pub(crate) struct Script {
     pub(crate) file: String,
     pub(crate) text: String,
     pub(crate) terms: Terms,
-    pub(crate) tables: Arc<BTreeMap<String, Contents>>,
+    pub(crate) tables: Arc<BTreeMap<String, Wanted>>,
 }
 
 /// Where a configuration has its script: in a file, or in place of one.
@@ -28,7 +32,7 @@ pub(crate) struct Script {
 pub(crate) struct Source<'a> {
     pub(crate) file: Option<&'a FilePath>,
     pub(crate) script: Option<&'a str>,
-    pub(crate) tables: &'a BTreeMap<String, TableConfig>,
+    pub(crate) tables: &'a BTreeMap<TableName, TableConfig>,
 }
 
 /// Makes an error of a key of the configuration.
@@ -68,23 +72,34 @@ fn read_file(file: &FilePath, env: &Env<'_>) -> Result<(String, String), String>
 
 impl Script {
     /// A virtual machine that has loaded it, here.
-    fn load(&self, tables: &Arc<Tables>) -> Result<Machine, Vec<ConfigError>> {
+    fn load(&self, tables: &Tables) -> Result<Machine, Vec<ConfigError>> {
         Machine::load(&self.file, &self.text, self.terms, tables)
     }
 
-    /// Its tables, to look up in.
-    fn compile(&self) -> Result<Arc<Tables>, Vec<ConfigError>> {
-        let tables = Tables::new(&self.tables);
+    /// Its tables, with what commands said of those of `before`.
+    fn book(&self, domain: &Domain, before: Option<&Seats>) -> Result<Shared, Vec<ConfigError>> {
         let place = Place::line(self.file.clone(), 0);
-        tables.map(Arc::new).map_err(|full| vec![ConfigError::new(ErrorKind::Limit, &place, "", full.to_string())])
+        let full = |problem: String| vec![ConfigError::new(ErrorKind::Limit, &place, "", problem)];
+        let book = Book::new(Arc::clone(&self.tables), domain).map_err(|problem| full(problem.to_string()))?;
+        let book = Arc::new(Mutex::new(book));
+        if let Some(seats) = before {
+            let mut known = seats.lock();
+            lock(&book).take_over(&lock(&known.book)).map_err(full)?;
+            // From here on commands are told to both.
+            known.next = Arc::downgrade(&book);
+        }
+        Ok(book)
     }
 }
 
 /// What the replicas of the graph share with the control side.
 struct Replicas {
     script: Script,
-    /// Those of the script, once there is a replica.
-    tables: Option<Arc<Tables>>,
+    book: Shared,
+    /// The book of the configuration that is being loaded, if one is.
+    next: Weak<Mutex<Book>>,
+    /// Where readers of tables pass.
+    domain: Domain,
     seats: BTreeMap<usize, Arc<Seat>>,
 }
 
@@ -93,8 +108,16 @@ struct Replicas {
 pub(crate) struct Seats(Arc<Mutex<Replicas>>);
 
 impl Seats {
-    pub(crate) fn new(script: Script) -> Self {
-        Self(Arc::new(Mutex::new(Replicas { script, tables: None, seats: BTreeMap::new() })))
+    /// Seats for a script, with tables that workers look up in while `domain` tells when they have passed; what commands said of the tables of `before`
+    /// is said of these.
+    ///
+    /// # Errors
+    /// What there is no room for.
+    pub(crate) fn new(script: Script, domain: &Domain, before: Option<&Seats>) -> Result<Self, Vec<ConfigError>> {
+        let book = script.book(domain, before)?;
+        let domain = domain.clone();
+        let replicas = Replicas { script, book, next: Weak::new(), domain, seats: BTreeMap::new() };
+        Ok(Self(Arc::new(Mutex::new(replicas))))
     }
 
     fn lock(&self) -> MutexGuard<'_, Replicas> {
@@ -105,11 +128,7 @@ impl Seats {
     pub(crate) fn stage(&self, replica: usize) -> Result<LuaStage, GraphError> {
         let mut replicas = self.lock();
         let said = |errors: Vec<ConfigError>| GraphError(errors.iter().map(ToString::to_string).collect());
-        let tables = match &replicas.tables {
-            Some(tables) => Arc::clone(tables),
-            None => replicas.script.compile().map_err(said)?,
-        };
-        replicas.tables = Some(Arc::clone(&tables));
+        let tables = lock(&replicas.book).tables();
         let machine = replicas.script.load(&tables).map_err(said)?;
         Ok(LuaStage::seated(machine, Arc::clone(replicas.seats.entry(replica).or_default())))
     }
@@ -119,25 +138,58 @@ impl Seats {
         self.lock().script.terms
     }
 
+    /// The tables.
+    pub(crate) fn book(&self) -> Shared {
+        Arc::clone(&self.lock().book)
+    }
+
     /// Prepares to run another script, on the same terms.
     pub(crate) fn prepare(&self, new: Script) -> Result<Prepared, Vec<ConfigError>> {
-        let known = self.lock();
-        if known.script == new {
+        let (old, domain) = {
+            let known = self.lock();
+            (known.script.clone(), known.domain.clone())
+        };
+        if old == new {
             return Ok(Box::new(|_| {}));
         }
-        let tables = match &known.tables {
-            Some(tables) if known.script.tables == new.tables => Arc::clone(tables),
-            _ => new.compile()?,
-        };
-        let hand = |seat: &Arc<Seat>| Ok((Arc::clone(seat), new.load(&tables)?));
-        let handed = known.seats.values().map(hand).collect::<Result<Vec<_>, Vec<ConfigError>>>()?;
+        let book = if old.tables == new.tables { self.book() } else { new.book(&domain, Some(self))? };
+        let tables = lock(&book).tables();
+        let seated: Vec<Arc<Seat>> = self.lock().seats.values().cloned().collect();
+        let hand = |seat: Arc<Seat>| Ok((seat, new.load(&tables)?));
+        let handed = seated.into_iter().map(hand).collect::<Result<Vec<_>, Vec<ConfigError>>>()?;
         let seats = self.clone();
         Ok(Box::new(move |_| {
             for (seat, machine) in handed {
                 seat.hand(machine);
             }
             let mut known = seats.lock();
-            (known.script, known.tables) = (new, Some(tables));
+            (known.script, known.book, known.next) = (new, book, Weak::new());
+        }))
+    }
+
+    /// Carries out one change of a table. Answers what takes it back.
+    ///
+    /// # Errors
+    ///
+    /// Why it is refused; nothing has changed then.
+    pub(crate) fn change(&self, verb: &str, arguments: &Value) -> Result<TakeBack, String> {
+        let known = self.lock();
+        let (asked, before) = {
+            let mut book = lock(&known.book);
+            let asked = Asked::read(&book, verb, arguments)?;
+            let before = book.say(&asked.table, asked.key, asked.given)?;
+            (asked, before)
+        };
+        if let Err(problem) = known.say_next(&asked, asked.given) {
+            known.say(&asked, before);
+            return Err(format!("the configuration that is being loaded refuses it: {problem}"));
+        }
+        let seats = self.clone();
+        Ok(Box::new(move |_| {
+            let known = seats.lock();
+            known.say(&asked, before);
+            // It was there a moment ago.
+            _ = known.say_next(&asked, before);
         }))
     }
 
@@ -156,5 +208,20 @@ impl Seats {
     /// What has gone wrong in each replica.
     pub(crate) fn failures(&self) -> Vec<(usize, Arc<Failures>)> {
         self.lock().seats.iter().map(|(replica, seat)| (*replica, Arc::clone(&seat.failures))).collect()
+    }
+}
+
+impl Replicas {
+    /// Has something said of a key that was said of it before.
+    fn say(&self, asked: &Asked, given: Option<Given>) {
+        // Each step back meets what it met on the way.
+        _ = lock(&self.book).say(&asked.table, asked.key, given);
+    }
+
+    /// Has it said to the tables of the configuration that is being loaded, too, if they have such an entry.
+    fn say_next(&self, asked: &Asked, given: Option<Given>) -> Result<(), String> {
+        let Some(next) = self.next.upgrade() else { return Ok(()) };
+        let mut next = lock(&next);
+        if next.takes(&asked.table, asked.key) { next.say(&asked.table, asked.key, given).map(drop) } else { Ok(()) }
     }
 }

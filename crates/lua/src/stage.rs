@@ -156,7 +156,7 @@ impl LuaStage {
     /// # Errors
     /// That the script is no Lua, fails while it is loaded, or defines no function `run`.
     pub fn new(file: &str, text: &str, access: Access, indexed: u8) -> Result<Self, Vec<ConfigError>> {
-        Self::with_tables(file, text, access, indexed, &Arc::default())
+        Self::with_tables(file, text, access, indexed, &Tables::default())
     }
 
     /// The same for a script that looks packets up in tables.
@@ -168,7 +168,7 @@ impl LuaStage {
         text: &str,
         access: Access,
         indexed: u8,
-        tables: &Arc<Tables>,
+        tables: &Tables,
     ) -> Result<Self, Vec<ConfigError>> {
         Self::with_terms(file, text, Terms { access, indexed, max_held: 0 }, tables)
     }
@@ -184,10 +184,10 @@ impl LuaStage {
         indexed: u8,
         max_held: u32,
     ) -> Result<Self, Vec<ConfigError>> {
-        Self::with_terms(file, text, Terms { access, indexed, max_held }, &Arc::default())
+        Self::with_terms(file, text, Terms { access, indexed, max_held }, &Tables::default())
     }
 
-    fn with_terms(file: &str, text: &str, terms: Terms, tables: &Arc<Tables>) -> Result<Self, Vec<ConfigError>> {
+    fn with_terms(file: &str, text: &str, terms: Terms, tables: &Tables) -> Result<Self, Vec<ConfigError>> {
         Ok(Self::seated(Machine::load(file, text, terms, tables)?, Arc::default()))
     }
 

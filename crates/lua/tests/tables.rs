@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use weir_lua::tables::{Contents, Tables};
 use weir_lua::{Access, LuaStage};
 use weir_stage::harness::Harness;
-use weir_table::meter::{Bucket, Parameters, Profile};
+use weir_table::meter::Bucket;
 use weir_wire::build::UdpFrame;
 use weir_wire::spread::{self, Key};
 
@@ -249,18 +249,19 @@ fn hashes_and_addresses_are_forgotten_with_their_batch() {
 /// 1000 bytes at once and 100 a second, for each meter apart.
 #[test]
 fn meters_let_pass_what_keeps_to_their_rate() {
-    let committed = Bucket { rate: 800, burst: 1000 };
-    let profile = Profile::new(Parameters::SingleRate { committed, excess_burst: 0 }).unwrap();
+    let usual = Bucket { rate: 800, burst: 1000 };
     let text = "function run(b) for i = 1, b:count() do b:key(i, b:u8(i, 0)) end b:look_up('t')\n\
         for i = 1, b:count() do b:set_u8(i, 1, b:found(i) or 9) end end";
-    let mut harness = harness(text, &one("t", Contents::Meters { count: 2, profile }));
+    let mut harness =
+        harness(text, &one("t", Contents::Meters { count: 3, usual, own: vec![(2, Bucket { rate: 0, burst: 400 })] }));
     let mut run = |now: u64, of: &[u8]| -> Vec<u8> {
         let packets: Vec<_> = of.iter().map(|meter| vec![*meter; 300]).collect();
         harness.run(now * 1_000_000_000, &packets).way("out").iter().map(|packet| packet[1]).collect()
     };
-    assert_eq!(run(1, &[0, 0, 0, 0, 1, 2]), [1, 1, 1, 0, 1, 9]);
+    assert_eq!(run(1, &[0, 0, 0, 0, 1, 3]), [1, 1, 1, 0, 1, 9]);
+    assert_eq!(run(1, &[2, 2, 1]), [1, 0, 1], "one has its own burst");
     assert_eq!(run(2, &[0, 0]), [0, 0], "200 bytes by now");
-    assert_eq!(run(3, &[0, 0, 1]), [1, 0, 1]);
+    assert_eq!(run(3, &[0, 0, 1, 2]), [1, 0, 1, 0]);
 }
 
 #[test]

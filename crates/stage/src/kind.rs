@@ -1,10 +1,13 @@
 //! Stages that a configuration wires by hand: what a kind of stage says of itself, and what makes stages of it.
 
+use std::any::Any;
+
 use weir_config::{ConfigError, Element, ErrorKind, Path, Schema, Setting, Value};
 
 use crate::function::{Env, Ground};
 use crate::graph::GraphError;
 use crate::instance::Notice;
+use crate::request::{RequestError, Saved, Show, ShowRows, Verb, whole};
 use crate::stage::{Declaration, Stage};
 
 /// A kind of stage that a configuration can name. The catalogue of the program lists one value for each.
@@ -30,6 +33,18 @@ pub trait StageKind: Sync {
         0
     }
 
+    /// The changes that can be asked of its stages while they run. The first argument of each is a name among those of one stage, such as that of a
+    /// table; among those of a whole configuration it stands behind the name of the stage and a point.
+    fn verbs(&self) -> &'static [Verb] {
+        &[]
+    }
+
+    /// The tables that its stages show. The first column of each, which is what may be filtered by, is a name as the first argument of
+    /// [changes](Self::verbs) is.
+    fn shows(&self) -> &'static [Show] {
+        &[]
+    }
+
     /// Says what stages of these settings are, without building a table. Where there is none to be built, what makes them is the answer.
     ///
     /// # Errors
@@ -43,7 +58,8 @@ pub trait DescribeStage: Send {
     /// What its stages declare; made without running any code of the user's.
     fn declares(&self) -> Declaration;
 
-    /// Builds the tables that its stages are made from, without touching anything that runs.
+    /// Builds the tables that its stages are made from, without touching anything that runs. From `old`, what makes the running stages of the same
+    /// name and kind, it takes over what was told those at run time.
     ///
     /// # Errors
     ///
@@ -52,6 +68,7 @@ pub trait DescribeStage: Send {
         self: Box<Self>,
         settings: &Settings<'_>,
         ground: &Ground<'_>,
+        old: Option<&dyn MakeStage>,
     ) -> Result<Box<dyn MakeStage>, Vec<ConfigError>>;
 }
 
@@ -64,6 +81,7 @@ impl<M: MakeStage + 'static> DescribeStage for M {
         self: Box<Self>,
         _settings: &Settings<'_>,
         _ground: &Ground<'_>,
+        _old: Option<&dyn MakeStage>,
     ) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
         Ok(self)
     }
@@ -72,8 +90,11 @@ impl<M: MakeStage + 'static> DescribeStage for M {
 /// A change that is ready to be put in place; it cannot fail. It is handed the engine's time, nanoseconds.
 pub type Prepared = Box<dyn FnOnce(u64) + Send>;
 
+/// What takes a change back. It is handed the engine's time, nanoseconds.
+pub type TakeBack = Box<dyn FnOnce(u64) + Send>;
+
 /// Makes stages of one kind and the same settings: one for each replica of the graph.
-pub trait MakeStage: Send + Sync {
+pub trait MakeStage: Any + Send + Sync {
     /// What its stages declare; made without running any code of the user's.
     fn declare(&self) -> Declaration;
 
@@ -106,6 +127,36 @@ pub trait MakeStage: Send + Sync {
     /// What has gone wrong in its stages, a sentence each.
     fn troubles(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Carries out one [change](StageKind::verbs) of its stages. Answers what takes it back.
+    ///
+    /// # Errors
+    ///
+    /// Why it is refused; nothing has changed then.
+    fn change(&self, verb: &str, _arguments: &serde_json::Value, _now: u64) -> Result<TakeBack, String> {
+        Err(format!("there is no request '{verb}'"))
+    }
+
+    /// As [`Instance::show`](crate::Instance::show), of its stages.
+    ///
+    /// # Errors
+    ///
+    /// An unknown table or a filter that means nothing.
+    fn show(&self, what: &str, _filter: Option<&str>) -> Result<Box<dyn ShowRows>, RequestError> {
+        Err(RequestError(format!("there is no table '{what}'")))
+    }
+
+    /// As [`Instance::save`](crate::Instance::save), of its stages. Keys are those of the stage's settings.
+    fn save(&self) -> Box<dyn ShowRows<Saved>> {
+        whole(Vec::new())
+    }
+}
+
+impl dyn MakeStage {
+    /// Itself as what it is, if it is that.
+    pub fn downcast_ref<T: MakeStage>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
     }
 }
 
@@ -167,7 +218,7 @@ impl StageKind for Plain {
     }
 }
 
-impl<F: Fn() -> Box<dyn Stage> + Send + Sync> MakeStage for F {
+impl<F: Fn() -> Box<dyn Stage> + Send + Sync + 'static> MakeStage for F {
     fn declare(&self) -> Declaration {
         self().declare()
     }

@@ -59,7 +59,7 @@ pub use graph::{Graph, GraphError, NodeId, Place, To};
 pub use host::{Difference, Frames, HostHop, HostInterface, HostRoute, HostSide, RoutePlace};
 pub use instance::{Instance, Notice, Stateless};
 pub use interface::{InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
-pub use kind::{DescribeStage, MakeStage, Plain, Prepared, Settings, StageKind};
+pub use kind::{DescribeStage, MakeStage, Plain, Prepared, Settings, StageKind, TakeBack};
 pub use paths::Paths;
 pub use port::{DeviceStats, JOINT, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
 pub use program::{AnyDescription, AnyFunction, Configured};

@@ -15,6 +15,8 @@
 //! | [`lpm6`] | longest prefix match for IPv6 |
 //! | [`mac`] | where stations are: from an Ethernet address and a VLAN to a port; workers learn |
 //! | [`meter`] | colours packets by rate (RFC 2697, 2698, 4115) |
+//! | [`numbers`] | values of whole numbers, written while workers look up |
+//! | [`rates`] | rates that single meters have of their own |
 //! | [`wheel`] | numbers that come out again when they are due |
 #![forbid(unsafe_code)]
 
@@ -28,5 +30,7 @@ pub mod lpm4;
 pub mod lpm6;
 pub mod mac;
 pub mod meter;
+pub mod numbers;
 mod quarantine;
+pub mod rates;
 pub mod wheel;

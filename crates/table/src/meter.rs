@@ -182,7 +182,8 @@ impl Profile {
 
     /// Colours a packet of `length` bytes that arrives at `now` (nanoseconds) with the colour `before`; it never gets a better
     /// one. A colour-blind meter is one that is told [`Colour::Green`] of every packet: the RFCs' two modes agree there. A `now`
-    /// before the last one counts as the last one.
+    /// before the last one counts as the last one. Of a meter that was another profile's, what it has stays as far as there is room, and time
+    /// since its last packet counts by this one; [`adopt`](Self::adopt) tells the two apart.
     #[inline]
     pub fn colour(&self, meter: &mut Meter, now: u64, length: u32, before: Colour) -> Colour {
         self.fill(meter, now);
@@ -226,7 +227,8 @@ impl Profile {
         let committed = self.committed.fill(meter.committed, elapsed);
         if self.kind == Kind::SingleRate {
             let all = u128::from(elapsed) * u128::from(self.committed.rate);
-            let spilt = all.saturating_sub(u128::from(committed - meter.committed));
+            // It may have had more, by another profile.
+            let spilt = all.saturating_sub(u128::from(committed.saturating_sub(meter.committed)));
             let other = u128::from(meter.other) + spilt;
             meter.other = u64::try_from(other).unwrap_or(u64::MAX).min(self.other.room);
         } else {

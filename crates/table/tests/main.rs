@@ -9,4 +9,6 @@ mod lpm6;
 mod lpm6_concurrent;
 mod mac;
 mod meter;
+mod numbers;
+mod rates;
 mod wheel;

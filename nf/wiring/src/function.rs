@@ -1,13 +1,13 @@
 //! Configuration of `wiring`, and what is said when it is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use weir_config::{
     ConfigError, Element, ErrorKind, Errors, Key, KeySchema, Length, NAME, Path, PortName, Presence, Schema, Setting,
     Table, Type, Value, config, nearest,
 };
-use weir_stage::{Case, DescribeStage, Env, Function, Given, Settings, Show, StageKind};
+use weir_stage::{Case, DescribeStage, Env, Function, Given, Settings, Show, StageKind, Verb};
 
 use crate::cases;
 use crate::running::{COLUMNS, Described, Part, TABLE, Wires};
@@ -38,10 +38,24 @@ config! {
 pub(crate) const STAGES: &str = "stages";
 const KIND: &str = "kind";
 
-/// The function `wiring`, over these kinds of stages.
-pub struct Wiring(pub &'static [&'static dyn StageKind]);
+/// The function `wiring`, over some kinds of stages.
+pub struct Wiring {
+    kinds: &'static [&'static dyn StageKind],
+    verbs: OnceLock<&'static [Verb]>,
+    shows: OnceLock<&'static [Show]>,
+}
 
 impl Wiring {
+    /// The function over these kinds.
+    pub const fn new(kinds: &'static [&'static dyn StageKind]) -> Wiring {
+        Wiring { kinds, verbs: OnceLock::new(), shows: OnceLock::new() }
+    }
+
+    /// What all kinds have of something. It stays for ever: the function is one of the program's.
+    fn of_kinds<T: Copy>(&self, of: impl Fn(&dyn StageKind) -> &'static [T]) -> &'static [T] {
+        self.kinds.iter().flat_map(|kind| of(*kind)).copied().collect::<Vec<T>>().leak()
+    }
+
     fn stages_schema(&self) -> KeySchema {
         let case = |kind: &&'static dyn StageKind| {
             let mut schema = kind.schema();
@@ -50,7 +64,7 @@ impl Wiring {
         };
         let holds = Type::Map {
             key: Box::new(Type::Text { length: Length::ANY, pattern: Some(&NAME) }),
-            value: Box::new(Type::Tagged { tag: KIND, cases: self.0.iter().map(case).collect() }),
+            value: Box::new(Type::Tagged { tag: KIND, cases: self.kinds.iter().map(case).collect() }),
             length: Length { min: 1, max: 64 },
         };
         let doc = "The stages by their names. `kind` says what a stage is, and its other keys depend on that.";
@@ -63,7 +77,7 @@ impl Wiring {
         let path = root.field(STAGES);
         for (name, value) in stages(element) {
             let word = value.as_table().and_then(|table| table.get(KIND)).and_then(Value::as_text);
-            if let Some(kind) = self.0.iter().find(|kind| word == Some(kind.kind())) {
+            if let Some(kind) = self.kinds.iter().find(|kind| word == Some(kind.kind())) {
                 visit(name, *kind, &Settings { element, path: path.field(name), value });
             }
         }
@@ -140,8 +154,13 @@ impl Function for Wiring {
         cases::all()
     }
 
+    fn verbs(&self) -> &'static [Verb] {
+        self.verbs.get_or_init(|| self.of_kinds(|kind| kind.verbs()))
+    }
+
     fn shows(&self) -> &'static [Show] {
-        &[Show { what: TABLE, columns: COLUMNS, help: "stages wired by hand, and what has gone wrong in them" }]
+        let own = Show { what: TABLE, columns: COLUMNS, help: "stages wired by hand, and what has gone wrong in them" };
+        self.shows.get_or_init(|| [&[own], self.of_kinds(|kind| kind.shows())].concat().leak())
     }
 }
 
@@ -171,14 +190,7 @@ fn part(
         let target = names.target(&to, &path, errors);
         wires.extend(target.map(|target| (way.clone(), target)));
     }
-    Ok(Part {
-        name: name.to_owned(),
-        kind: kind.kind(),
-        upstream: kind.upstream(),
-        make,
-        section: common.section,
-        wires,
-    })
+    Ok(Part { name: name.to_owned(), kind, make, section: common.section, wires })
 }
 
 fn unknown_way(element: &Element, path: &Path<'_>, kind: &str, way: &str, known: &[String]) -> ConfigError {
@@ -216,7 +228,7 @@ fn placed(sentence: &str, element: &Element, parts: &[Part<dyn DescribeStage>]) 
             let lacks = problem.starts_with(LACKS);
             let part = parts.iter().find(|part| lacks && part.name == name);
             let error = element.error(ErrorKind::Conflict, &path.field(name), problem);
-            error.remedy(part.map_or("", |part| part.upstream))
+            error.remedy(part.map_or("", |part| part.kind.upstream()))
         }
         _ => element.error(ErrorKind::Conflict, &path, sentence),
     }

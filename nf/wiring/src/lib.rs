@@ -10,6 +10,7 @@ mod copy;
 mod discard;
 mod function;
 mod matching;
+mod request;
 mod running;
 mod target;
 

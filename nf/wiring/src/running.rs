@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use weir_config::{ConfigError, Element, Errors};
 use weir_stage::{
     DescribeStage, Description, Env, Graph, GraphError, Ground, Instance, MakeStage, NodeId, Notice, Place, PortInfo,
-    Prepared, RequestError, Settings, ShowRows, To, whole,
+    Prepared, RequestError, Saved, Settings, ShowRows, StageKind, To, whole,
 };
 
 use crate::discard::{Discarding, NEVER};
 use crate::function::STAGES;
+use crate::request;
 use crate::target::Target;
 
 /// The table that a running `wiring` shows.
@@ -22,9 +23,7 @@ pub(crate) const COLUMNS: &[&str] = &["stage", "kind", "section", "troubles"];
 /// A stage with its wires. `M` is what it is made from, or what describes that.
 pub(crate) struct Part<M: ?Sized> {
     pub(crate) name: String,
-    pub(crate) kind: &'static str,
-    /// What to do where it lacks what a stage before it should have found out.
-    pub(crate) upstream: &'static str,
+    pub(crate) kind: &'static dyn StageKind,
     pub(crate) make: Box<M>,
     pub(crate) section: u8,
     /// The names of its ways, and what each leads to.
@@ -105,13 +104,15 @@ impl Description for Described {
         self.declared()
     }
 
-    fn instantiate(self, ground: &Ground<'_>, _old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
+    fn instantiate(self, ground: &Ground<'_>, old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
         let Wires { name, parts, entries, unreceived } = self.wires;
         let mut errors = Errors::new();
         let mut made = Vec::new();
-        for Part { name, kind, upstream, make, section, wires } in parts {
-            match with_settings(&self.element, &name, |settings| make.instantiate(settings, ground)) {
-                Some(Ok(make)) => made.push(Part { name, kind, upstream, make, section, wires }),
+        for Part { name, kind, make, section, wires } in parts {
+            let same = |part: &&Part<dyn MakeStage>| part.name == name && part.kind.kind() == kind.kind();
+            let before = old.and_then(|old| old.0.parts.iter().find(same)).map(|part| &*part.make);
+            match with_settings(&self.element, &name, |settings| make.instantiate(settings, ground, before)) {
+                Some(Ok(make)) => made.push(Part { name, kind, make, section, wires }),
                 Some(Err(more)) => errors.extend(more),
                 None => {}
             }
@@ -172,7 +173,18 @@ impl Instance for Running {
         self.0.parts.iter().flat_map(of).collect()
     }
 
+    fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
+        request::carry_out(&self.0.parts, verb, arguments, now)
+    }
+
+    fn save(&self) -> Box<dyn ShowRows<Saved>> {
+        request::save(&self.0.parts)
+    }
+
     fn show(&self, what: &str, filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
+        if request::is_shown(&self.0.parts, what) {
+            return request::show(&self.0.parts, what, filter);
+        }
         if what != TABLE {
             return Err(RequestError(format!("{} has no table '{what}'; it has '{TABLE}'", self.0.name)));
         }
@@ -184,7 +196,7 @@ impl Instance for Running {
         }
         let row = |part: &&Part<dyn MakeStage>| {
             let troubles = part.make.troubles().join("; ");
-            json!({ "stage": part.name, "kind": part.kind, "section": part.section, "troubles": troubles })
+            json!({ "stage": part.name, "kind": part.kind.kind(), "section": part.section, "troubles": troubles })
         };
         Ok(whole(chosen.iter().map(row).collect()))
     }

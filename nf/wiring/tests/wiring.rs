@@ -1,15 +1,17 @@
 //! Stages wired by hand: what is said when they are wired wrong, and what becomes of packets when they are wired right.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value as Json, json};
 use weir_config::{Catalogue, ConfigError, Declaration, Document, Element, Key, Kind, Place, Schema, Table, Value};
 use weir_mem::Domain;
 use weir_packet::Batch;
 use weir_stage::{
-    AnyFunction, DescribeStage, Env, Graph, Ground, Instance, MakeStage, Notice, Out, Plain, PortConfig, PortFacts,
-    PortInfo, Settings, Stage, StageKind, To, local_mac, rehearsal,
+    AnyFunction, Argument, DescribeStage, Env, Graph, Ground, Instance, MakeStage, Notice, Out, Plain, PortConfig,
+    PortFacts, PortInfo, RequestError, Saved, Settings, Show, ShowRows, Stage, StageKind, TakeBack, To, Verb,
+    local_mac, rehearsal,
 };
 use weir_wiring::{Copy, Discard, Match, Wiring};
 
@@ -99,8 +101,97 @@ impl MakeStage for Telling {
     }
 }
 
-static KINDS: &[&dyn StageKind] = &[&NOTHING, &NeedyKind, &Telling, &Match, &Copy, &Discard];
-static WIRING: Wiring = Wiring(KINDS);
+/// A kind whose stages keep numbers by names, below 10, which requests set.
+struct Keeping;
+
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<BTreeMap<String, u64>>>);
+
+const NAME: Argument = Argument { name: "thing", keyword: None, required: true, many: false, help: "Its name" };
+
+impl StageKind for Keeping {
+    fn kind(&self) -> &'static str {
+        "keeping"
+    }
+
+    fn schema(&self) -> Schema {
+        Schema::new("Keeps.", Vec::new())
+    }
+
+    fn verbs(&self) -> &'static [Verb] {
+        const VERB: Verb = Verb { noun: "thing", action: "set", arguments: &[NAME], help: "Sets it", batch: true };
+        &[VERB]
+    }
+
+    fn shows(&self) -> &'static [Show] {
+        &[Show { what: "things", columns: &["thing", "number"], help: "What is kept" }]
+    }
+
+    fn describe(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
+        Ok(Box::new(Kept::default()))
+    }
+}
+
+impl DescribeStage for Kept {
+    fn declares(&self) -> weir_stage::Declaration {
+        Nothing.declare()
+    }
+
+    fn instantiate(
+        self: Box<Self>,
+        _settings: &Settings<'_>,
+        _ground: &Ground<'_>,
+        old: Option<&dyn MakeStage>,
+    ) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+        Ok(Box::new(MakeKept(old.and_then(|old| old.downcast_ref::<MakeKept>()).map_or(*self, |old| old.0.clone()))))
+    }
+}
+
+struct MakeKept(Kept);
+
+impl MakeStage for MakeKept {
+    fn declare(&self) -> weir_stage::Declaration {
+        Nothing.declare()
+    }
+
+    fn stage(&self, _replica: usize) -> Result<Box<dyn Stage>, weir_stage::GraphError> {
+        Ok(Box::new(Nothing))
+    }
+
+    fn change(&self, verb: &str, arguments: &Json, _now: u64) -> Result<TakeBack, String> {
+        assert_eq!(verb, "thing set");
+        let number = arguments["number"].as_u64().filter(|number| *number < 10).ok_or("too much")?;
+        let (kept, name) = (self.0.clone(), arguments["thing"].as_str().unwrap().to_owned());
+        let before = kept.0.lock().unwrap().insert(name.clone(), number);
+        Ok(Box::new(move |_| {
+            let mut all = kept.0.lock().unwrap();
+            all.remove(&name);
+            all.extend(before.map(|number| (name, number)));
+        }))
+    }
+
+    fn show(&self, what: &str, filter: Option<&str>) -> Result<Box<dyn ShowRows>, RequestError> {
+        assert_eq!(what, "things");
+        let all = self.0.0.lock().unwrap();
+        let chosen = all.iter().filter(|(name, _)| filter.is_none_or(|word| word == *name));
+        Ok(weir_stage::whole(chosen.map(|(name, number)| json!({ "thing": name, "number": number })).collect()))
+    }
+
+    fn save(&self) -> Box<dyn ShowRows<Saved>> {
+        let saved = |(name, number): (&String, &u64)| Saved {
+            verb: "thing set".to_owned(),
+            arguments: json!({ "thing": name, "number": number }),
+            key: "things".to_owned(),
+            entry: Some(json!(number)),
+            under: Some(name.clone()),
+            within: None,
+        };
+        weir_stage::whole(self.0.0.lock().unwrap().iter().map(saved).collect())
+    }
+}
+
+static KINDS: &[&dyn StageKind] = &[&NOTHING, &NeedyKind, &Telling, &Keeping, &Match, &Copy, &Discard];
+static WIRING: Wiring = Wiring::new(KINDS);
 
 fn value(json: &Json) -> Value {
     match json {
@@ -153,8 +244,13 @@ fn ports() -> Vec<PortInfo> {
 }
 
 fn build(table: &Json) -> Result<Box<dyn Instance>, Vec<String>> {
+    build_from(table, None)
+}
+
+/// The same from an instance that runs.
+fn build_from(table: &Json, running: Option<&dyn Instance>) -> Result<Box<dyn Instance>, Vec<String>> {
     let (domain, ports) = (Domain::new(), ports());
-    let env = Env { ports: &ports, interfaces: &[], folder: None, running: None };
+    let env = Env { ports: &ports, interfaces: &[], folder: None, running };
     let ground = Ground { domain: &domain, now: 0 };
     let built = rehearsal::build(&WIRING, &element(table)?, &env, &ground);
     built.map_err(|errors| errors.iter().map(ToString::to_string).collect())
@@ -284,4 +380,38 @@ fn the_word_for_dropping_names_no_stage() {
 fn the_ports_of_a_wiring_are_those_it_speaks_of() {
     let table = json!({"receive": {"a": "one"}, "stages": {"one": {"kind": "discard", "ways": {"out": "port b"}}}});
     assert_eq!(WIRING.configure(&element(&table).unwrap()).unwrap().ports().collect::<Vec<_>>(), ["a", "b"]);
+}
+
+/// What stages have is named by the stage and a point before its name, in requests, tables and what is saved.
+#[test]
+fn what_stages_keep_is_asked_for_by_their_names() {
+    let stage = |kind: &str| json!({"kind": kind, "ways": {"out": "port b", "up": "drop"}});
+    let table = json!({"receive": {"a": "one"}, "stages": {"one": stage("keeping"), "two": stage("keeping"), "other": stage("nothing")}});
+    let instance = build(&table).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let set = |thing: &str, number: u64| json!({"thing": thing, "number": number});
+    let ask = |arguments: Json| instance.request("thing set", &arguments, 0).map_err(|error| error.0);
+    let rows = |instance: &dyn Instance, filter| {
+        let mut rows = instance.show("things", filter, 0).unwrap();
+        std::iter::from_fn(|| Some(rows.piece()).filter(|piece| !piece.is_empty())).flatten().collect::<Vec<Json>>()
+    };
+    ask(json!([set("one.a", 1), set("two.a", 2), set("one.a", 3)])).unwrap();
+    assert_eq!(rows(&*instance, None), [set("one.a", 3), set("two.a", 2)]);
+    assert_eq!(rows(&*instance, Some("two.a")), [set("two.a", 2)]);
+    // Of a list all or nothing, whichever stages it is about.
+    assert_eq!(ask(json!([set("one.a", 4), set("two.b", 5), set("two.a", 10)])), Err("entry 3: too much".to_owned()));
+    assert_eq!(rows(&*instance, None), [set("one.a", 3), set("two.a", 2)]);
+    for wrong in ["a", "other.a", "three.a"] {
+        let said = format!("there is no thing \"{wrong}\"; write STAGE.THING, where STAGE is one of one, two");
+        assert_eq!(ask(set(wrong, 1)), Err(said.clone()));
+        assert_eq!(instance.show("things", Some(wrong), 0).map(drop).unwrap_err().0, said);
+    }
+    assert_eq!(ask(json!({"number": 1})), Err("thing is missing".to_owned()));
+    let mut saved = instance.save();
+    let pieces: Vec<Saved> = [saved.piece(), saved.piece(), saved.piece()].concat();
+    let told: Vec<(&str, &Json)> = pieces.iter().map(|saved| (saved.key.as_str(), &saved.arguments)).collect();
+    assert_eq!(told, [("stages.one.things", &set("one.a", 3)), ("stages.two.things", &set("two.a", 2))]);
+    // One that takes its place has what was said, stage by stage.
+    let next = build_from(&table, Some(&*instance)).unwrap_or_else(|errors| panic!("{errors:?}"));
+    assert_eq!(rows(&*next, None), rows(&*instance, None));
+    assert_eq!(WIRING.verbs().iter().map(Verb::name).collect::<Vec<_>>(), ["thing set"]);
 }

@@ -166,6 +166,7 @@ impl DescribeStage for Described {
         self: Box<Self>,
         settings: &Settings<'_>,
         ground: &Ground<'_>,
+        _old: Option<&dyn MakeStage>,
     ) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
         let Described { config, routes } = *self;
         let no_memory = |error: String| vec![settings.error(ErrorKind::Limit, "max_routes", error)];

@@ -1,6 +1,7 @@
 //! The function `lua` as a configuration declares it and as the engine runs it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod commands;
 mod rig;
 
 use std::collections::BTreeMap;
@@ -316,7 +317,7 @@ fn a_script_looks_packets_up_in_the_tables_of_its_configuration() {
     let cases = [
         (
             "t = {}",
-            "has nothing to look up; give it prefixes, prefixes_csv, numbers_csv, or meters with a rate and a burst",
+            "has nothing to look up; give it prefixes, prefixes_csv, numbers, numbers_csv, or meters with a rate and a burst",
         ),
         ("t = { meters = 5 }", "has meters without both of rate and burst; give it both"),
         (
@@ -332,6 +333,16 @@ fn a_script_looks_packets_up_in_the_tables_of_its_configuration() {
             "wrong.csv:3:12: value: \"2147483647\" is not a number from 0 to 2147483646",
         ),
         ("t = { prefixes = { ['10.0.0.0/8'] = 2147483647 } }", "the value 2147483647; it may be at most 2147483646"),
+        ("t = { numbers = { { number = 7, value = 1 } }, numbers_csv = 'users.csv' }", "has 7 twice"),
+        (
+            "t = { numbers = {}, own = { { meter = 1, rate = '1 Mbit/s', burst = '1 kB' } } }",
+            "is of several kinds; choose",
+        ),
+        (
+            "t = { meters = 5, rate = '1 Mbit/s', burst = '1 kB', own = { { meter = 5, rate = '1 Mbit/s', burst = '1 kB' } } }",
+            "says what the meter 5 does; it has 5, the first is 0",
+        ),
+        ("['a.b'] = { numbers = {} }", "\"a.b\" has the wrong form; expected a name"),
         ("t = { meters = 5, rate = '1 Mbit/s', burst = '0 B' }", "one of the burst sizes must be larger than 0"),
     ];
     for (tables, said) in cases {

@@ -87,9 +87,18 @@ pub(crate) fn infos(ports: &[(String, MemPort)]) -> Vec<PortInfo> {
 }
 
 pub(crate) fn build(file: &Path, infos: &[PortInfo], folder: &Folder) -> Result<Box<dyn Instance>, Vec<String>> {
-    let domain = Domain::new();
-    let env = Env { ports: infos, interfaces: &[], folder: Some(folder), running: None };
-    let ground = Ground { domain: &domain, now: 0 };
+    build_on(&Domain::new(), file, (infos, folder), None)
+}
+
+/// The same where tables are published in a domain, from an instance that runs.
+pub(crate) fn build_on(
+    domain: &Domain,
+    file: &Path,
+    (infos, folder): (&[PortInfo], &Folder),
+    running: Option<&dyn Instance>,
+) -> Result<Box<dyn Instance>, Vec<String>> {
+    let env = Env { ports: infos, interfaces: &[], folder: Some(folder), running };
+    let ground = Ground { domain, now: 0 };
     let said = |errors: Vec<weir_config::ConfigError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
     LuaFunction.configure(&element_of(file)?).and_then(|configured| configured.instantiate(&env, &ground)).map_err(said)
 }
@@ -110,8 +119,8 @@ impl Rig {
         }
         let infos = infos(&ports);
         let folder = Folder::of(file).unwrap();
-        let instance = build(file, &infos, &folder).unwrap();
         let domain = Domain::new();
+        let instance = build_on(&domain, file, (&infos, &folder), None).unwrap();
         let settings =
             Settings { cores: vec![None], idle: Idle::Sleep, virtual_clock: true, hook: None, sample_every: None };
         let engine = Engine::start(settings, &pool, &domain).unwrap();

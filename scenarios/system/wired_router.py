@@ -1,0 +1,93 @@
+"""Routers whose fast path is wired by hand, of the router's steps or of a script, and which hand all else to a router's slow path by joints: they answer
+Linux hosts as a router does. And tables of the script that are changed while packets flow."""
+
+import pathlib
+import re
+import shutil
+import tempfile
+
+from lab.hosts import Between
+from lab.netns import Lab
+from lab.weir import check_account, wait_for
+
+_CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
+
+
+def _config(name):
+    """The shipped configuration on the interfaces of the lab."""
+    text = (_CONFIGS / name).read_text(encoding="utf-8")
+    return text.replace("af_packet:veth-", "af_packet:").replace('file = "lua/', f'file = "')
+
+
+def _ping(host, *arguments, check=True):
+    return host.run("ping", "-n", "-q", "-i", "0.02", "-W", "2", *arguments, check=check)
+
+
+def _answers(net, forwarded):
+    """What hosts see of a router: `forwarded` is the stage that sends what goes from lan to wan."""
+    # Own addresses, on the near side and on the far one; the hosts found the router by ARP.
+    for host, targets in ((net.lan, ("10.0.0.1", "192.0.2.1")), (net.wan, ("192.0.2.1", "10.0.0.1"))):
+        for target in targets:
+            assert " 0% packet loss" in _ping(host, "-c", "5", target), target
+    assert "02:00:00:00:00:02" in net.lan.run("ip", "neighbor", "show", "10.0.0.1")
+    # Through it: the fast path.
+    before = _passed(net, forwarded)
+    assert " 0% packet loss" in _ping(net.lan, "-c", "50", "198.51.100.1")
+    assert " 0% packet loss" in _ping(net.wan, "-c", "20", "10.0.0.2")
+    assert _passed(net, forwarded) - before >= 70, "pings and answers go by the fast path"
+    # The TTL ends here, on either side (RFC 1812 section 5.3.1).
+    for host, target, router in ((net.lan, "198.51.100.1", "10.0.0.1"), (net.wan, "10.0.0.2", "192.0.2.1")):
+        said = host.run("traceroute", "-n", "-N", "1", "-q", "1", "-w", "20", "-I", target)
+        hops = re.findall(r"^ *\d+ +(\S+)", said, re.M)
+        assert hops == [router, target], hops
+    # Options are the slow path's (RFC 1812 section 5.3.13): the route is recorded, with the side that it leaves by.
+    said = net.lan.run("ping", "-n", "-R", "-c", "2", "-W", "2", "198.51.100.1")
+    assert "192.0.2.1" in said and " 0% packet loss" in said, said
+    # A neighbour that nobody wrote down is found by the router; one that is not there is told of (RFC 1812 section 5.2.7.1).
+    net.lan.run("ip", "address", "add", "10.0.0.3/24", "dev", "eth0")
+    assert " 0% packet loss" in _ping(net.wan, "-c", "5", "10.0.0.3")
+    said = net.wan.run("ping", "-n", "-c", "2", "-i", "0.2", "-W", "10", "10.0.0.9", check=False)
+    assert "From 192.0.2.1" in said and "Unreachable" in said, said
+    # Six fragments to the router itself, and its answer.
+    assert " 0% packet loss" in _ping(net.lan, "-c", "3", "-s", "8000", "-M", "dont", "10.0.0.1")
+    check_account(net.weir.stats())
+    net.check_against_kernel()
+
+
+def _passed(net, stages):
+    return sum(stage["packets"] for stage in net.weir.stats()["stages"] if stage["name"] in stages)
+
+
+def test_steps_leave_to_the_router_what_is_its():
+    """ARP, pings, traceroute, options, neighbours, fragments: with the fast path wired of steps."""
+    with Lab() as lab:
+        net = Between(lab, _config("wired-router-answers.lua"))
+        _answers(net, ("wiring.lan-to-1", "wiring.wan-to-2"))
+        net.weir.stop()
+
+
+def test_a_script_leaves_to_the_router_what_is_its():
+    """The same with the fast path in Lua; and its routes change while packets flow."""
+    with Lab() as lab, tempfile.TemporaryDirectory(prefix="weir-lua-router-") as folder:
+        shutil.copy(_CONFIGS / "lua/router.lua", folder)
+        net = Between(lab, _config("lua-router.lua"), arguments=("--allow-lua-stages",), folder=folder)
+        _answers(net, ("wiring.from-lan", "wiring.from-wan"))
+        # A host behind 10.0.0.2 that no route leads to: what is for it goes back to the gateway on wan.
+        net.lan.run("ip", "address", "add", "10.1.0.1/32", "dev", "lo")
+        assert " 100% packet loss" in _ping(net.wan, "-c", "3", "10.1.0.1", check=False)
+        net.weir.command("table", "add", "from-wan.routes", "10.1.0.0/16", "value", "2")
+        assert " 0% packet loss" in _ping(net.wan, "-c", "20", "10.1.0.1"), "from now on"
+        rows = {row["key"]: row for row in net.weir.show("entries", "from-wan.routes", "--function", "wiring")}
+        assert (rows["10.1.0.0/16"]["value"], rows["10.1.0.0/16"]["source"]) == (2, "cli"), rows
+        assert rows["0.0.0.0/0"]["source"] == "config", rows
+        # Given the value that it has, again and again: no packet is without a route meanwhile.
+        changes = pathlib.Path(folder) / "changes.txt"
+        changes.write_text("from-wan.routes 10.1.0.0/16 value 2\n" * 500, encoding="utf-8")
+        steady = net.wan.popen("ping", "-n", "-q", "-i", "0.005", "-c", "400", "10.1.0.1", stdout=-1)
+        for _ in range(10):
+            net.weir.command("table", "set", "--from", changes)
+        said, _ = steady.communicate(timeout=60)
+        assert " 0% packet loss" in said, said
+        net.weir.command("table", "del", "from-wan.routes", "10.1.0.0/16")
+        assert wait_for(lambda: " 100% packet loss" in _ping(net.wan, "-c", "3", "10.1.0.1", check=False))
+        net.weir.stop()
