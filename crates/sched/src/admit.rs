@@ -61,13 +61,15 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let is_apart = if first == NONE { profile.apart >> class & 1 != 0 } else { fair != NONE };
         let most = profile.classes.get(class).map_or(0, |class| class.queue_size);
         if is_apart {
-            let has_flows = if first == NONE { profile.fair >> class & 1 != 0 } else { !is_apart_from_flows(fair) };
-            return if has_flows {
-                self.room_for_flow(state.held, fair, most)
-            } else if if first == NONE { profile.dual >> class & 1 != 0 } else { is_dual(fair) } {
-                self.room_in_lines(state.held, fair, most)
-            } else {
-                self.room_in_split(offer, class, most, packet, now)
+            let held = state.held;
+            let (flows, dual) = match first {
+                NONE => (profile.fair >> class & 1 != 0, profile.dual >> class & 1 != 0),
+                _ => (!is_apart_from_flows(fair), is_dual(fair)),
+            };
+            return match (flows, dual) {
+                (true, _) => self.room_for_flow(held, fair, most),
+                (false, true) => self.room_in_lines(held, fair, most),
+                (false, false) => self.room_in_split(offer, class, most, packet, now),
             };
         }
         let room = self.room(state.held)?;

@@ -78,7 +78,7 @@ impl Bench {
         let settings = Settings { element: &element, path: element.path(), value: element.value() };
         let ground = Ground { domain: &self.domain, now: 0 };
         let described = kind.describe(&settings, &self.env()).map_err(sentences)?;
-        described.instantiate(&settings, &ground).map_err(sentences)
+        described.instantiate(&settings, &ground, None).map_err(sentences)
     }
 
     fn mac(&self, port: usize) -> MacAddr {
