@@ -1,30 +1,31 @@
-//! The rules of a list as workers look them up. A rule comes to several matches; all of them have the number that its owner gave it.
+//! The rules of a list as workers look them up. A rule comes to several matches; all of them have the number that its owner gave it, or whatever else
+//! the owner knows a rule by.
 
 use std::sync::Arc;
 
-use weir_table::classifier::{Classifier, Match, NONE};
+use weir_table::classifier::{Classifier, Match};
 
 /// Matches to be changed at once above which a list is better built anew.
 pub const MANY: usize = 32;
 
 /// The matches of rules in their order, and whose each is. A copy shares all with its original until one of them changes.
 #[derive(Clone, Debug)]
-pub struct Numbered<const W: usize> {
+pub struct Numbered<const W: usize, N = u32> {
     /// What is looked up.
     pub classifier: Arc<Classifier<W>>,
     /// The number of the rule of each match, by its slot.
-    rules: Arc<Vec<u32>>,
+    rules: Arc<Vec<N>>,
 }
 
-impl<const W: usize> Default for Numbered<W> {
-    fn default() -> Numbered<W> {
+impl<const W: usize, N: Copy> Default for Numbered<W, N> {
+    fn default() -> Numbered<W, N> {
         Numbered::new([])
     }
 }
 
-impl<const W: usize> Numbered<W> {
+impl<const W: usize, N: Copy> Numbered<W, N> {
     /// Rules in their order, each with its number and the matches that it comes to.
-    pub fn new(rules: impl IntoIterator<Item = (u32, Vec<Match<W>>)>) -> Numbered<W> {
+    pub fn new(rules: impl IntoIterator<Item = (N, Vec<Match<W>>)>) -> Numbered<W, N> {
         let (mut all, mut numbers) = (Vec::new(), Vec::new());
         for (number, matches) in rules {
             numbers.extend(matches.iter().map(|_| number));
@@ -34,7 +35,7 @@ impl<const W: usize> Numbered<W> {
     }
 
     /// Adds a rule, in front of the match at a position among all. What there is no room for is left out.
-    pub fn insert(&mut self, position: usize, number: u32, matches: Vec<Match<W>>) {
+    pub fn insert(&mut self, position: usize, number: N, matches: Vec<Match<W>>) {
         if matches.is_empty() {
             return;
         }
@@ -42,7 +43,7 @@ impl<const W: usize> Numbered<W> {
         for (one, at) in matches.into_iter().zip(position..) {
             let Some(slot) = classifier.insert(at, one).map(|slot| slot as usize) else { continue };
             if rules.len() <= slot {
-                rules.resize(slot + 1, NONE);
+                rules.resize(slot + 1, number);
             }
             if let Some(known) = rules.get_mut(slot) {
                 *known = number;
@@ -60,14 +61,14 @@ impl<const W: usize> Numbered<W> {
 
     /// The numbers of the rules of all matches, by what is found: for who asks packet after packet, so that where they lie is found once.
     #[inline(always)]
-    pub fn rules(&self) -> &[u32] {
+    pub fn rules(&self) -> &[N] {
         &self.rules
     }
 
-    /// The number of the rule of a match that was found; [`NONE`] where none was.
+    /// The number of the rule of a match that was found; `None` where none was.
     #[inline(always)]
-    pub fn rule(&self, found: u32) -> u32 {
-        self.rules.get(found as usize).copied().unwrap_or(NONE)
+    pub fn rule(&self, found: u32) -> Option<N> {
+        self.rules.get(found as usize).copied()
     }
 }
 
@@ -111,7 +112,7 @@ mod tests {
                 for version in [&rules, &anew] {
                     version.classifier.lookup_batch(Kernel::detect(), &keys, 16, &mut found);
                     for (value, found) in (0u8..16).zip(found) {
-                        let due = twin.iter().find(|(_, all)| all.contains(&value)).map_or(NONE, |(number, _)| *number);
+                        let due = twin.iter().find(|(_, all)| all.contains(&value)).map(|(number, _)| *number);
                         prop_assert_eq!(version.rule(found), due);
                     }
                 }

@@ -15,7 +15,7 @@ use super::load::{Misled, WantedAcls};
 use super::rule::{Action, Rule};
 use super::sets::Sets;
 use super::stage::{Acl, Own, Side};
-use super::tables::{Deed, Deeds, List, Log, NO_LIST, Tables};
+use super::tables::{Brief, Deed, List, Log, NO_LIST, Tables};
 use super::{MAX_LISTS, MAX_RULES};
 use crate::Interfaces;
 use crate::fast::scope::Chosen;
@@ -365,12 +365,13 @@ impl ListOf {
         for (stated, number) in self.rules.iter_mut().zip(0..) {
             let (mine_four, mine_six) = (stated.rule.four(sets), stated.rule.six(sets));
             (stated.number, stated.matches) = (number, (mine_four.len(), mine_six.len()));
-            four.push((number, mine_four));
-            six.push((number, mine_six));
-            deeds.push(deed_of(stated));
+            let deed = deed_of(stated);
+            four.push((Brief::of(number, &deed), mine_four));
+            six.push((Brief::of(number, &deed), mine_six));
+            deeds.push(deed);
         }
         self.free.clear();
-        let (four, six, deeds) = (Numbered::new(four), Numbered::new(six), Arc::new(Deeds::new(deeds)));
+        let (four, six, deeds) = (Numbered::new(four), Numbered::new(six), Arc::new(deeds));
         self.seen = Arc::new(List { four, six, deeds, ..(*self.seen).clone() });
     }
 
@@ -389,10 +390,16 @@ impl ListOf {
         stated.matches = (four.len(), six.len());
         let (at_four, at_six) = self.front(position);
         let mut seen = (*self.seen).clone();
-        stated.number = self.free.pop().unwrap_or(seen.deeds.next());
-        Arc::make_mut(&mut seen.deeds).set(stated.number, deed_of(&stated));
-        seen.four.insert(at_four, stated.number, four);
-        seen.six.insert(at_six, stated.number, six);
+        let deed = deed_of(&stated);
+        stated.number = self.free.pop().unwrap_or(seen.deeds.len() as u32);
+        let brief = Brief::of(stated.number, &deed);
+        let deeds = Arc::make_mut(&mut seen.deeds);
+        match deeds.get_mut(stated.number as usize) {
+            Some(known) => *known = deed,
+            None => deeds.push(deed),
+        }
+        seen.four.insert(at_four, brief, four);
+        seen.six.insert(at_six, brief, six);
         self.rules.insert(position, stated);
         self.seen = Arc::new(seen);
     }

@@ -7,13 +7,13 @@ use weir_acl::recent::BETWEEN;
 use weir_net::VrfId;
 use weir_packet::{Batch, Packet, Slot};
 use weir_simd::Kernel;
-use weir_table::classifier::{BATCH, Keys, NONE};
+use weir_table::classifier::{BATCH, Keys};
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, checksum, ethernet};
 
 use super::Side;
 use super::key::{FOUR, Fronts, Key, SIX};
 use super::rule::Action;
-use super::tables::{Deed, List, Log, Logged};
+use super::tables::{Brief, Deed, List, Log, Logged};
 use crate::fast::by_interface::ByInterface;
 use weir_table::counters::WorkerCounters;
 
@@ -169,7 +169,7 @@ impl Judge {
     #[inline(always)]
     fn carry_out<const W: usize>(
         &mut self,
-        (list, rules): (&List, &Numbered<W>),
+        (list, rules): (&List, &Numbered<W, Brief>),
         found: &[u32; BATCH],
         some: &Chosen,
         (batch, packets, now): (&mut Batch, &ByInterface, u64),
@@ -177,14 +177,13 @@ impl Judge {
     ) {
         let counters = Arc::clone(&self.counters);
         let (tally, default) = (counters.view(counters.places()), list.default_brief());
-        let (rules, briefs) = (rules.rules(), list.briefs());
+        let rules = rules.rules();
         for ((found, bytes), slot) in found.iter().zip(&some.bytes).zip(&some.slots).take(some.count) {
-            let rule = rules.get(*found as usize).copied().unwrap_or(NONE);
-            let brief = briefs.get(rule as usize).copied().unwrap_or(default);
+            let brief = rules.get(*found as usize).copied().unwrap_or(default);
             tally.count(brief.place(), 1, u64::from(*bytes));
             if !brief.is_plain() {
                 let bit = 1 << (slot % 64);
-                self.carry_out_more((list, list.deed(rule)), bit, (&mut *batch, packets, now), verdicts);
+                self.carry_out_more((list, list.deed(brief.rule)), bit, (&mut *batch, packets, now), verdicts);
             }
         }
     }

@@ -33,60 +33,34 @@ impl Deed {
     }
 }
 
-/// What the rules of a list do, by their numbers.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Deeds {
-    all: Vec<Deed>,
-    /// What most packets need to know of theirs, in few bytes, so that many stay in the nearest cache.
-    briefs: Vec<Brief>,
-}
-
-/// Of a rule: where its packets are counted, and whether they simply go on.
+/// What most packets need to know of their rule, in few bytes, so that many stay in the nearest cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Brief(u32);
+pub(super) struct Brief {
+    /// The number of the rule.
+    pub(super) rule: u32,
+    /// Where its packets are counted, and whether they simply go on.
+    place: u32,
+}
 
 impl Brief {
     /// Set where there is more to do with packets.
     const MORE: u32 = 1 << 31;
 
-    fn of(deed: &Deed) -> Brief {
-        Brief(deed.place & !Brief::MORE | if deed.is_plain() { 0 } else { Brief::MORE })
+    /// That of a rule, which has a number and does this.
+    pub(super) fn of(rule: u32, deed: &Deed) -> Brief {
+        Brief { rule, place: deed.place & !Brief::MORE | if deed.is_plain() { 0 } else { Brief::MORE } }
     }
 
     /// Where its packets are counted.
     #[inline(always)]
     pub(super) fn place(self) -> u32 {
-        self.0 & !Brief::MORE
+        self.place & !Brief::MORE
     }
 
     /// Whether its packets simply go on.
     #[inline(always)]
     pub(super) fn is_plain(self) -> bool {
-        self.0 & Brief::MORE == 0
-    }
-}
-
-impl Deeds {
-    /// Those of rules that are numbered from 0 on.
-    pub(super) fn new(all: Vec<Deed>) -> Deeds {
-        Deeds { briefs: all.iter().map(Brief::of).collect(), all }
-    }
-
-    /// The number of the next rule, where none is free.
-    pub(super) fn next(&self) -> u32 {
-        self.all.len() as u32
-    }
-
-    /// Says what the rule of a number does, which is known or the next.
-    pub(super) fn set(&mut self, number: u32, deed: Deed) {
-        let (at, brief) = (number as usize, Brief::of(&deed));
-        match (self.all.get_mut(at), self.briefs.get_mut(at)) {
-            (Some(known), Some(known_brief)) => (*known, *known_brief) = (deed, brief),
-            _ => {
-                self.all.push(deed);
-                self.briefs.push(brief);
-            }
-        }
+        self.place & Brief::MORE == 0
     }
 }
 
@@ -94,28 +68,23 @@ impl Deeds {
 #[derive(Clone, Debug)]
 pub(super) struct List {
     pub(super) name: Arc<str>,
-    pub(super) four: Numbered<FOUR>,
-    pub(super) six: Numbered<SIX>,
-    pub(super) deeds: Arc<Deeds>,
+    pub(super) four: Numbered<FOUR, Brief>,
+    pub(super) six: Numbered<SIX, Brief>,
+    /// What rules do, by their numbers.
+    pub(super) deeds: Arc<Vec<Deed>>,
     /// Of packets that no rule matches.
     pub(super) default: Deed,
 }
 
 impl List {
-    /// What most packets need to know of rules, by their numbers.
-    #[inline(always)]
-    pub(super) fn briefs(&self) -> &[Brief] {
-        &self.deeds.briefs
-    }
-
-    /// The same of packets that no rule matches.
+    /// The brief of packets that no rule matches.
     pub(super) fn default_brief(&self) -> Brief {
-        Brief::of(&self.default)
+        Brief::of(u32::MAX, &self.default)
     }
 
     /// What becomes of a packet that the rule of this number matches, or none.
     pub(super) fn deed(&self, rule: u32) -> &Deed {
-        self.deeds.all.get(rule as usize).unwrap_or(&self.default)
+        self.deeds.get(rule as usize).unwrap_or(&self.default)
     }
 }
 

@@ -42,6 +42,9 @@ impl<const W: usize> Classifier<W> {
             order,
             free: Vec::new(),
             homes: Vec::new(),
+            together: LANES,
+            entries: 0,
+            behind: 0,
             promised: 0,
             any: NONE,
             built: 0,
@@ -50,8 +53,25 @@ impl<const W: usize> Classifier<W> {
         classifier
     }
 
-    /// Builds all anew of the rules that are there.
+    /// Builds all anew of the rules that are there: with one block behind each way, or, if that is faster because ways are shorter, with up to two.
     pub(super) fn rebuild(&mut self) {
+        self.rebuild_with(LANES);
+        let mut other = self.clone();
+        other.rebuild_with(2 * LANES);
+        if other.cost() < self.cost() {
+            *self = other;
+        }
+    }
+
+    /// About how many cycles a lookup takes beyond what all take.
+    fn cost(&self) -> f64 {
+        let steps: u32 = self.trees.iter().map(|tree| tree.depth).sum();
+        f64::from(steps) * STEP + self.behind as f64 / self.entries.max(1) as f64 * GOING_ON
+    }
+
+    /// The same with at most so many rules behind a way that can be parted.
+    fn rebuild_with(&mut self, together: usize) {
+        (self.together, self.entries, self.behind) = (together, 0, 0);
         self.places = vec![Place::leaf(0, 0)];
         self.blocks = Blocks::new();
         (self.trees, self.built) = (Vec::new(), self.order.len());
@@ -105,7 +125,7 @@ impl<const W: usize> Classifier<W> {
 
     /// Makes a place lead to these rules, in their order; answers the steps from there.
     pub(super) fn build(&mut self, at: usize, slots: &[u32], depth: u32) -> u32 {
-        if slots.len() <= LANES || depth >= MAX_DEPTH {
+        if slots.len() <= self.together || depth >= MAX_DEPTH {
             return self.build_leaf(at, slots);
         }
         match self.best_window(slots) {
@@ -137,6 +157,8 @@ impl<const W: usize> Classifier<W> {
     pub(super) fn build_leaf(&mut self, at: usize, slots: &[u32]) -> u32 {
         let rule = |slot: &u32| Some((*slot, *self.rules.get(*slot as usize)?));
         let rules: Vec<(u32, Match<W>)> = slots.iter().filter_map(rule).collect();
+        self.entries += rules.len();
+        self.behind += rules.len().saturating_sub(LANES);
         let block = self.blocks.add(&rules);
         if let Some(place) = self.places.get_mut(at) {
             *place = Place::leaf(at, block);
@@ -249,10 +271,14 @@ impl<const W: usize> Classifier<W> {
     }
 }
 
+/// Cycles that a step costs each key, and going on to a further block those that do.
+const STEP: f64 = 4.0;
+const GOING_ON: f64 = 25.0;
+
 /// A node is worth its step where fewer than this share of the rules are left behind it.
 const WORTH_IT: f64 = 0.7;
 
 /// Bits of a window for so many rules: as many values as would leave half a block behind each.
 fn width_for(rules: usize) -> u8 {
-    (2 * rules / LANES).next_power_of_two().trailing_zeros().clamp(1, MAX_WIDTH) as u8
+    (8 * rules / LANES).next_power_of_two().trailing_zeros().clamp(1, MAX_WIDTH) as u8
 }

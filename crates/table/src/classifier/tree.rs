@@ -109,6 +109,11 @@ pub struct Classifier<const W: usize> {
     pub(super) free: Vec<u32>,
     /// The tree that each rule is in, by number.
     pub(super) homes: Vec<u8>,
+    /// Rules that may stand behind a way, in blocks of which one leads to the next, before they are parted.
+    pub(super) together: usize,
+    /// Rules behind all ways, when all was built and since then, and how many of them are not in the first block of theirs.
+    pub(super) entries: usize,
+    pub(super) behind: usize,
     /// Bytes of blocks that are still to be added for nodes that were begun.
     pub(super) promised: usize,
     /// The first rule that matches every key.

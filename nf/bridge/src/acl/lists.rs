@@ -41,7 +41,7 @@ impl List {
     /// What becomes of a frame of which a match was found.
     #[inline(always)]
     pub(super) fn deed(&self, found: u32) -> &Deed {
-        self.deeds.get(self.rules.rule(found) as usize).unwrap_or(&self.default)
+        self.rules.rule(found).and_then(|rule| self.deeds.get(rule as usize)).unwrap_or(&self.default)
     }
 }
 
