@@ -13,7 +13,7 @@ zsh = $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_weir
 fish = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weir.fish
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test run demo lint clippy layers panics sanitize memcheck dpdk-versions install uninstall clean
+.PHONY: help deps build test run demo lint layers panics sanitize memcheck dpdk-versions install uninstall clean
 
 help: ## Lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,11 +33,10 @@ run: deps build ## Routes real traffic between two network namespaces (needs roo
 demo: deps build ## Routes a capture file: no root, huge pages or NIC
 	@scenarios/demo.sh
 
-lint: clippy layers panics ## Checks format, lints, imports, unsafe code and panics
-
-clippy: ## Checks format and lints
+lint: ## Checks format, lints, imports, unsafe code and panics
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	@$(MAKE) --no-print-directory layers panics
 
 layers: ## Checks who imports whom, and where unsafe code may be
 	cargo run --quiet --locked -p weir-layers
