@@ -45,9 +45,9 @@ name_faults() { # NAME LOG STATUS
 count_cargo() { # LOG STATUS
     local p f s quiet
     read -r p f s quiet < <(awk '
-        /^test result: / { p += $4; f += $6; i += $8 }
-        /^skipped: /     { q++ }
-        END              { print p + 0, f + 0, i + 0, q + 0 }' "$1")
+        /^test result: (ok|FAILED)\. [0-9]+ passed; [0-9]+ failed; / { p += $4; f += $6; i += $8 }
+        /^skipped: / { q++ }
+        END          { print p + 0, f + 0, i + 0, q + 0 }' "$1")
     [ "$2" -ne 0 ] && [ "$f" -eq 0 ] && f=1
     [ "$quiet" -gt "$p" ] && quiet=$p
     passed=$((passed + p - quiet)) failed=$((failed + f)) skipped=$((skipped + s + quiet))

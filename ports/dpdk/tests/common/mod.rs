@@ -48,7 +48,8 @@ impl Drop for Folder {
     }
 }
 
-/// Starts this test again, to play a part. `wrap` is a program that runs it: `unshare -n`.
+/// Starts this test again, to play a part. `wrap` is a program that runs it: `unshare -n`. What a test runner says of it goes nowhere: it would stand
+/// among the lines of the one that runs all, also within them. Why it failed is on standard error.
 pub fn spawn(test: &str, part: &str, wrap: &[&str], folder: &Folder) -> Child {
     let mut words: Vec<String> = wrap.iter().map(|word| (*word).to_owned()).collect();
     words.push(std::env::current_exe().unwrap().to_str().unwrap().to_owned());
@@ -59,6 +60,7 @@ pub fn spawn(test: &str, part: &str, wrap: &[&str], folder: &Folder) -> Child {
         .env(INSIDE, part)
         .env("WEIR_DPDK_TEST_FOLDER", &folder.0)
         .stdin(Stdio::null())
+        .stdout(Stdio::null())
         .spawn()
         .unwrap()
 }
