@@ -1,5 +1,8 @@
 //! Cache hints. A hint never faults and changes nothing but time; on architectures without one here it does nothing.
 
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
 /// Asks for the line that holds the first byte of `p`, to be read soon.
 #[inline(always)]
 pub fn prefetch_read<T: ?Sized>(p: &T) {
@@ -26,9 +29,6 @@ pub fn prefetch_lines<T>(s: &[T], index: usize) {
     let first = s.as_ptr().wrapping_add(index).cast::<i8>();
     (0..size_of::<T>()).step_by(LINE).for_each(|at| hint::<false>(first.wrapping_add(at)));
 }
-
-/// Bytes of a line of the cache.
-const LINE: usize = 64;
 
 /// As [`prefetch_slice`], to be written soon.
 #[inline(always)]

@@ -5,15 +5,15 @@ use weir_table::indexed::NONE;
 use crate::aside::Stood;
 use crate::dual::is_dual;
 use crate::flows::Gone;
-use crate::gates::{Loss, Place};
+use crate::gates::{Gates, Loss, Place};
 use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil, pay_floor};
 use crate::lines::Judgement;
-use crate::manage::{Departure, Verdict};
+use crate::manage::{Departure, lets_go};
 use crate::profile::Profile;
 use crate::rate::{Fine, fine, nanos};
 use crate::scheduler::{Leaving, Scheduler};
 use crate::sharing::Turn;
-use crate::slab::Head;
+use crate::slab::{Head, Slab};
 use crate::splits::{is_apart_from_flows, is_split};
 use crate::state::{Rest, UserState};
 use crate::users::User;
@@ -376,15 +376,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             self.states.at_mut(user).get_mut(queue)
         };
         let Some(state) = state else { return true };
-        match manage.depart(state, &departure) {
-            Verdict::Pass => true,
-            Verdict::Mark if self.slab.first_mut(node).is_some_and(self.marker) => {
-                manage.marked(state, now);
-                self.users.gates.marked(user, class, now);
-                true
-            }
-            Verdict::Mark | Verdict::Drop => false,
-        }
+        let mark = || mark_first(&mut self.slab, self.marker, &self.users.gates, (user, class, node), now);
+        lets_go(manage, state, &departure, mark)
     }
 
     #[cold]
@@ -408,4 +401,20 @@ pub(crate) fn pay_cap<const C: usize>(rest: &mut Rest<C>, profile: &Profile, cla
             *full_at = class.cap.after(*full_at, length, now);
         }
     }
+}
+
+/// Marks a user's packet that is the first of its queue, if it can be marked, and counts that.
+#[inline]
+pub(crate) fn mark_first<T>(
+    slab: &mut Slab<T>,
+    marker: fn(&mut T) -> bool,
+    gates: &Gates,
+    (user, class, node): (u32, usize, u32),
+    now: u64,
+) -> bool {
+    let is_marked = slab.first_mut(node).is_some_and(marker);
+    if is_marked {
+        gates.marked(user, class, now);
+    }
+    is_marked
 }

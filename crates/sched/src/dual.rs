@@ -13,6 +13,7 @@
 
 use weir_table::indexed::{Indexed, NONE};
 
+use crate::dequeue::mark_first;
 use crate::gates::{Loss, Place};
 use crate::l4s::{Going, L4s, Line};
 use crate::manage::{State, Verdict};
@@ -275,11 +276,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let (sojourn, behind) = (now.saturating_sub(head.since), head.count.saturating_sub(1).into());
         match coupling.go(state, &Going { now, sojourn, oldest, behind, line }) {
             Verdict::Pass => true,
-            Verdict::Mark if self.slab.first_mut(node).is_some_and(self.marker) => {
-                self.users.gates.marked(user, class, now);
-                true
-            }
-            Verdict::Mark | Verdict::Drop => false,
+            Verdict::Mark => mark_first(&mut self.slab, self.marker, &self.users.gates, (user, class, node), now),
+            Verdict::Drop => false,
         }
     }
 

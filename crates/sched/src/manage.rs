@@ -74,3 +74,21 @@ pub trait Manage: Send + Sync + fmt::Debug {
     /// it need not be said.
     fn emptied(&self, _state: &mut State, _now: u64) {}
 }
+
+/// Whether a packet that is about to be sent goes, with a mark perhaps, which `mark` makes if the packet can have one; else it is to be dropped.
+#[inline]
+pub(crate) fn lets_go(
+    manage: &dyn Manage,
+    state: &mut State,
+    departure: &Departure,
+    mark: impl FnOnce() -> bool,
+) -> bool {
+    match manage.depart(state, departure) {
+        Verdict::Pass => true,
+        Verdict::Mark if mark() => {
+            manage.marked(state, departure.now);
+            true
+        }
+        Verdict::Mark | Verdict::Drop => false,
+    }
+}

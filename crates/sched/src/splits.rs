@@ -14,10 +14,11 @@
 use weir_table::indexed::{Indexed, NONE};
 
 use crate::class::{ClassQueue, MAX_QUEUES};
+use crate::dequeue::mark_first;
 use crate::dual::DUAL;
 use crate::flows::Gone;
 use crate::gates::Loss;
-use crate::manage::{Departure, State, Verdict};
+use crate::manage::{Departure, State, lets_go};
 use crate::offer::{Displaced, Offer, Offered};
 use crate::profile::{ClassProfile, Profile, Profiles, QUANTUM};
 use crate::scheduler::Scheduler;
@@ -368,15 +369,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             return true;
         };
         let (sojourn, behind) = (now.saturating_sub(head.since), head.count.saturating_sub(1).into());
-        match manage.depart(state, &Departure { now, sojourn, behind, bytes: head.length.into() }) {
-            Verdict::Pass => true,
-            Verdict::Mark if self.slab.first_mut(node).is_some_and(self.marker) => {
-                manage.marked(state, now);
-                self.users.gates.marked(user, class, now);
-                true
-            }
-            Verdict::Mark | Verdict::Drop => false,
-        }
+        let departure = Departure { now, sojourn, behind, bytes: head.length.into() };
+        let mark = || mark_first(&mut self.slab, self.marker, &self.users.gates, (user, class, node), now);
+        lets_go(manage, state, &departure, mark)
     }
 
     /// A packet has gone straight through a queue of a class with several.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir_mem::{Domain, HugeSlice, arena};
 
 use crate::exact::{self, Exact, Index};
-use crate::quarantine::Quarantine;
+use crate::quarantine::FreeList;
 
 /// Lookups are worked through this many at a time.
 pub const BATCH: usize = 64;
@@ -85,11 +85,7 @@ impl Reader {
 pub struct Numbers {
     exact: Exact,
     reader: Arc<Reader>,
-    /// Records that were used before.
-    free: Vec<u32>,
-    /// Records from here on never were.
-    fresh: u32,
-    waiting: Quarantine<u32>,
+    free: FreeList,
 }
 
 impl Numbers {
@@ -101,9 +97,9 @@ impl Numbers {
     pub fn new(capacity: u32, seed: u64, domain: &Domain) -> Result<Numbers, arena::Error> {
         let exact = Exact::new(capacity, seed)?;
         // A quarter more may wait for readers.
-        let records = exact.capacity() as usize + exact.capacity() as usize / 4 + BATCH;
-        let reader = Reader { index: Arc::clone(exact.index()), records: HugeSlice::new(records)? };
-        Ok(Numbers { exact, reader: Arc::new(reader), free: Vec::new(), fresh: 0, waiting: Quarantine::new(domain) })
+        let records = exact.capacity() + exact.capacity() / 4 + BATCH as u32;
+        let reader = Reader { index: Arc::clone(exact.index()), records: HugeSlice::new(records as usize)? };
+        Ok(Numbers { exact, reader: Arc::new(reader), free: FreeList::new(records, domain) })
     }
 
     /// Gives a number a value; answers the value that it had.
@@ -122,14 +118,14 @@ impl Numbers {
         if self.exact.len() >= self.exact.capacity() {
             return Err(Refused::Index(exact::Refused::Full { capacity: self.exact.capacity() }));
         }
-        let at = self.room().ok_or(Refused::Waiting)?;
+        let at = self.free.take().ok_or(Refused::Waiting)?;
         if let Some([is, now]) = self.reader.records.get(at as usize) {
             // Before the word that leads here, which is stored with release.
             is.store(number, Ordering::Relaxed);
             now.store(value.into(), Ordering::Relaxed);
         }
         self.exact.insert(hash, at.into()).map_err(|refused| {
-            self.free.push(at);
+            self.free.give_back_unseen(at);
             Refused::Index(refused)
         })?;
         Ok(None)
@@ -140,7 +136,7 @@ impl Numbers {
         let hash = self.exact.index().hash(0, number);
         let (at, value) = self.reader.found(number, hash)?;
         if self.exact.remove(hash, at) {
-            self.waiting.put(at as u32);
+            self.free.give_back(at as u32);
         }
         Some(value)
     }
@@ -163,17 +159,5 @@ impl Numbers {
     /// What workers look up in; it follows every change.
     pub fn reader(&self) -> &Arc<Reader> {
         &self.reader
-    }
-
-    /// A record that no reader looks at.
-    fn room(&mut self) -> Option<u32> {
-        let free = &mut self.free;
-        self.waiting.release(|at| free.push(at));
-        free.pop().or_else(|| {
-            let at = self.fresh;
-            let is_one = (at as usize) < self.reader.records.len();
-            self.fresh += u32::from(is_one);
-            is_one.then_some(at)
-        })
     }
 }

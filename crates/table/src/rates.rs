@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weir_mem::{Domain, HugeSlice, arena};
 
 use crate::meter::Bucket;
-use crate::quarantine::Quarantine;
+use crate::quarantine::FreeList;
 
 /// Records that may wait for readers beside those in use.
-const SPARE: usize = 64;
+const SPARE: u32 = 64;
 
 /// Why a rate was refused. Nothing has changed then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +73,7 @@ pub struct Rates {
     meters: u32,
     capacity: u32,
     len: u32,
-    /// Records that were used before.
-    free: Vec<u32>,
-    /// Records from here on never were.
-    fresh: u32,
-    waiting: Quarantine<u32>,
+    free: FreeList,
 }
 
 impl Rates {
@@ -87,10 +83,10 @@ impl Rates {
     ///
     /// No memory.
     pub fn new(meters: u32, capacity: u32, domain: &Domain) -> Result<Rates, arena::Error> {
-        let records = capacity as usize + capacity as usize / 4 + SPARE;
-        let reader = Reader { places: HugeSlice::new(meters.max(1) as usize)?, records: HugeSlice::new(records)? };
-        let (reader, waiting) = (Arc::new(reader), Quarantine::new(domain));
-        Ok(Rates { reader, meters, capacity, len: 0, free: Vec::new(), fresh: 0, waiting })
+        let records = capacity.saturating_add(capacity / 4 + SPARE);
+        let places = HugeSlice::new(meters.max(1) as usize)?;
+        let reader = Arc::new(Reader { places, records: HugeSlice::new(records as usize)? });
+        Ok(Rates { reader, meters, capacity, len: 0, free: FreeList::new(records, domain) })
     }
 
     /// Gives a meter a rate of its own; answers the one that it had.
@@ -106,7 +102,7 @@ impl Rates {
         if before.is_none() && self.len >= self.capacity {
             return Err(Refused::Full { capacity: self.capacity });
         }
-        let at = self.room().ok_or(Refused::Waiting)?;
+        let at = self.free.take().ok_or(Refused::Waiting)?;
         if let Some([rate, burst]) = self.reader.records.get(at as usize) {
             rate.store(bucket.rate, Ordering::Relaxed);
             burst.store(bucket.burst, Ordering::Relaxed);
@@ -142,19 +138,7 @@ impl Rates {
     fn place(&mut self, meter: u32, place: u32) {
         let before = self.reader.places.get(meter as usize).map(|word| word.swap(place, Ordering::Release));
         if let Some(at) = before.and_then(|before| before.checked_sub(1)) {
-            self.waiting.put(at);
+            self.free.give_back(at);
         }
-    }
-
-    /// A record that no reader looks at.
-    fn room(&mut self) -> Option<u32> {
-        let free = &mut self.free;
-        self.waiting.release(|at| free.push(at));
-        free.pop().or_else(|| {
-            let at = self.fresh;
-            let is_one = (at as usize) < self.reader.records.len();
-            self.fresh += u32::from(is_one);
-            is_one.then_some(at)
-        })
     }
 }

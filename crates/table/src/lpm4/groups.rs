@@ -6,7 +6,7 @@ use weir_mem::prefetch::prefetch_slice;
 use weir_mem::{Domain, HugeSlice, arena};
 
 use super::table::Paint;
-use crate::quarantine::Quarantine;
+use crate::quarantine::FreeList;
 
 /// Addresses in a group.
 pub(crate) const GROUP: usize = 256;
@@ -59,10 +59,7 @@ pub(crate) struct Groups {
     depths: Vec<u8>,
     /// For each group: how many prefixes longer than /24 it holds.
     prefixes: Vec<u16>,
-    /// Groups from here on were never used.
-    fresh: u32,
-    free: Vec<u32>,
-    freed: Quarantine<u32>,
+    numbers: FreeList,
 }
 
 impl Groups {
@@ -71,9 +68,7 @@ impl Groups {
             max,
             depths: vec![0; max as usize * GROUP],
             prefixes: vec![0; max as usize],
-            fresh: 0,
-            free: Vec::new(),
-            freed: Quarantine::new(domain),
+            numbers: FreeList::new(max, domain),
         }
     }
 
@@ -84,22 +79,12 @@ impl Groups {
 
     /// Whether [`take`](Self::take) will find a group.
     pub(crate) fn has_room(&mut self) -> bool {
-        if self.free.is_empty() && self.fresh == self.max {
-            self.freed.release(|group| self.free.push(group));
-        }
-        !self.free.is_empty() || self.fresh < self.max
+        self.numbers.has_any()
     }
 
     /// A group whose addresses all have the same value; not yet pointed to.
     pub(crate) fn take(&mut self, words: &Words, from: Paint) -> Option<u32> {
-        let group = match self.free.pop() {
-            Some(group) => group,
-            None if self.fresh < self.max => {
-                self.fresh += 1;
-                self.fresh - 1
-            }
-            None => return None,
-        };
+        let group = self.numbers.take()?;
         // Relaxed: the pointer to it is stored with release.
         words.group(group).iter().for_each(|word| word.store(from.value, Ordering::Relaxed));
         self.depths_mut(group).fill(from.depth);
@@ -108,7 +93,7 @@ impl Groups {
 
     /// Takes back a group that no word points to any more.
     pub(crate) fn give_back(&mut self, group: u32) {
-        self.freed.put(group);
+        self.numbers.give_back(group);
     }
 
     /// Gives those of some addresses that are at most `limit` deep a new value and depth. `from` and `to` are counted
@@ -138,17 +123,17 @@ impl Groups {
 
     /// Groups in use.
     pub(crate) fn used(&self) -> u32 {
-        self.fresh - self.free.len() as u32 - self.freed.len() as u32
+        self.numbers.used()
     }
 
     /// Groups that wait for readers to pass.
     pub(crate) fn waiting(&self) -> usize {
-        self.freed.len()
+        self.numbers.waiting()
     }
 
     /// Bytes held by the writer, about.
     pub(crate) fn bytes(&self) -> usize {
-        self.depths.len() + size_of_val(self.prefixes.as_slice()) + 4 * self.free.capacity()
+        self.depths.len() + size_of_val(self.prefixes.as_slice()) + self.numbers.bytes()
     }
 
     fn depths_mut(&mut self, group: u32) -> &mut [u8] {

@@ -1,0 +1,153 @@
+//! Both ways of frames through a pipeline: the fast path, and what the definition says.
+
+use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Outcome, Packet, Switch, Verdict, Worker};
+
+use super::{Became, counted};
+
+/// A frame in a buffer that goes on in front of it and behind its end, with what was there before.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    memory: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+/// How much is in front of a frame, and behind it.
+const FRONT: usize = 4096;
+const BEHIND: usize = 160;
+
+impl Buffer {
+    pub fn of(bytes: &[u8]) -> Buffer {
+        // What looks like more of the same, and like addresses that flows ask for.
+        let length = FRONT + bytes.len() + BEHIND;
+        let mut buffer = Buffer {
+            memory: (0..length).map(|at| [8, 0, 0x45, 10, 0, 0, 2, 17][at % 8]).collect(),
+            start: FRONT,
+            end: FRONT + bytes.len(),
+        };
+        buffer.bytes_mut().copy_from_slice(bytes);
+        buffer
+    }
+
+    /// What is behind it.
+    pub fn behind(&self) -> &[u8] {
+        &self.memory[self.end..]
+    }
+}
+
+impl Frame for Buffer {
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.end]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.end]
+    }
+
+    fn window(&mut self) -> Option<&mut [u8; 128]> {
+        self.memory[self.start..].first_chunk_mut()
+    }
+
+    fn has_room(&self, back: usize, _: usize) -> bool {
+        back <= self.start
+    }
+
+    fn prepend(&mut self, bytes: usize) {
+        self.start -= bytes;
+    }
+
+    fn trim_front(&mut self, bytes: usize) {
+        self.start += bytes;
+    }
+
+    fn lengthen(&mut self, length: usize) {
+        let before = self.end;
+        self.end = self.start + length;
+        self.memory[before..self.end].fill(0);
+    }
+
+    fn replace(&mut self, bytes: &[u8]) {
+        *self = Buffer::of(bytes);
+    }
+}
+
+/// Frames of a batch, and what is known of them.
+pub struct Known {
+    frames: Frames,
+    buffers: Vec<Buffer>,
+}
+
+/// Takes a frame of those that are known by the fast path where that goes; what became of it, and whether it did.
+pub fn forward(switch: &mut Switch, (number, known): (usize, &mut Known), bytes: &[u8], now: u64) -> Option<Became> {
+    let before = counted(switch, now);
+    let (Known { frames, buffers }, mut copies) = (known, Vec::new());
+    let frame = &mut buffers[number];
+    let became = take(switch, number, frame, frames, &mut copies, now);
+    let untouched = Buffer::of(bytes);
+    if (frame.start, frame.end) == (untouched.start, untouched.end) {
+        assert_eq!(frame.behind(), untouched.behind(), "something changed behind the frame");
+    }
+    if became.is_none() {
+        assert_eq!(counted(switch, now), before, "it gave up, and counted something");
+        assert_eq!((frame.bytes(), &copies), (bytes, &Vec::new()));
+    }
+    let frame = frame.bytes().to_vec();
+    became.map(|became| match became {
+        // The frame goes before its copies.
+        Forwarded::Sent(port) => Ok([vec![(port, frame)], copies].concat()),
+        Forwarded::Dropped(why) => {
+            assert_eq!(copies, [], "there is nothing that they are copies of");
+            Err(why)
+        }
+    })
+}
+
+/// Takes one frame the short way if that goes, or else the longer one, and counts.
+pub fn take(
+    switch: &mut Switch,
+    number: usize,
+    frame: &mut Buffer,
+    frames: &mut Frames,
+    copies: &mut Vec<(u32, Vec<u8>)>,
+    now: u64,
+) -> Option<Forwarded> {
+    let before = frame.bytes().to_vec();
+    let became = match switch.hasten(number, frame, frames, now) {
+        Some(port) => Some(Forwarded::Sent(port)),
+        None => {
+            assert_eq!(frame.bytes(), before, "it gave up, and changed something");
+            switch.forward(number, frame, frames, copies, now)
+        }
+    };
+    switch.settle(frames, now);
+    became
+}
+
+/// The same by definition.
+pub fn by_definition(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> Became {
+    let Verdict { outcomes, why } = switch.judge(Packet::new(port, bytes.to_vec()), now);
+    let sent = outcomes.into_iter().map(|outcome| match outcome {
+        Outcome::Sent { port, bytes, .. } => (port, bytes),
+        other => panic!("{other:?}"),
+    });
+    let sent: Vec<_> = sent.collect();
+    if sent.is_empty() { Err(why) } else { Ok(sent) }
+}
+
+/// Looks into frames as a batch.
+pub fn approach(switch: &Switch, packets: &[(u32, Vec<u8>)]) -> Known {
+    let mut frames = Frames::new(packets.len(), Worker::default());
+    let mut buffers: Vec<Buffer> = packets.iter().map(|(_, bytes)| Buffer::of(bytes)).collect();
+    switch.begin(&mut frames);
+    buffers.iter_mut().zip(packets).for_each(|(frame, (port, _))| switch.look(frame, *port, &mut frames));
+    switch.approach(&mut frames);
+    Known { frames, buffers }
+}
+
+/// Makes the code that a switch wants, if it wants some.
+pub fn compile(switch: &mut Switch) {
+    if let Some(recipe) = switch.recipe() {
+        switch.install(recipe.compile());
+        assert_eq!(switch.code_state(), CodeState::InUse);
+    }
+}
