@@ -3,7 +3,7 @@
 //! Workers are never made to wait: the table of followed packets is made of atomics, and steps go to a bounded queue; what
 //! finds no room there is counted.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use weir_engine::{Event, Observer, What};
@@ -103,6 +103,8 @@ impl Followed {
 pub(crate) struct Tracer {
     filter: Filter,
     wanted: u32,
+    /// Whether every worker tells: a packet is followed only where each step of it will be seen.
+    open: AtomicBool,
     /// Packets that matched so far.
     started: AtomicU32,
     /// Followed packets that have come to their end.
@@ -120,6 +122,7 @@ impl Tracer {
         let tracer = Tracer {
             filter,
             wanted: count.min(MAX_PACKETS),
+            open: AtomicBool::new(false),
             started: AtomicU32::new(0),
             ended: AtomicU32::new(0),
             missed: AtomicU64::new(0),
@@ -147,7 +150,7 @@ impl Tracer {
 
     fn begin(&self, event: &Event<'_>) -> Option<u32> {
         let full = self.started.load(Ordering::Relaxed) >= self.wanted;
-        if full || !self.filter.matches(event.bytes) {
+        if full || !self.open.load(Ordering::Acquire) || !self.filter.matches(event.bytes) {
             return None;
         }
         let number = self.started.fetch_add(1, Ordering::AcqRel) + 1;
@@ -250,6 +253,10 @@ impl Observer for Tracer {
             self.ended.fetch_add(1, Ordering::AcqRel);
         }
     }
+
+    fn all_tell(&self) {
+        self.open.store(true, Ordering::Release);
+    }
 }
 
 #[cfg(test)]
@@ -266,7 +273,23 @@ mod tests {
     }
 
     fn tracer(count: u32, filter: &str) -> (Tracer, Receiver<Seen>) {
-        Tracer::new(count, Filter::parse(filter).unwrap(), vec![(0, "wan".to_owned())])
+        let made = Tracer::new(count, Filter::parse(filter).unwrap(), vec![(0, "wan".to_owned())]);
+        made.0.all_tell();
+        made
+    }
+
+    #[test]
+    fn nothing_is_followed_before_every_worker_tells() {
+        let (tracer, steps) = Tracer::new(1, Filter::parse("udp").unwrap(), vec![]);
+        let frame = udp();
+        tracer.event(&event(64, &frame, What::Received { port: 0 }));
+        tracer.all_tell();
+        tracer.event(&event(64, &frame, What::Transmitted { port: 0 }));
+        assert_eq!((tracer.packets(), steps.try_iter().count()), (0, 0));
+        tracer.event(&event(128, &frame, What::Received { port: 0 }));
+        tracer.event(&event(128, &frame, What::Transmitted { port: 0 }));
+        assert!(tracer.finished());
+        assert_eq!(steps.try_iter().count(), 2);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use weir_stage::{EngineClock, GraphError};
 
 use crate::layout::{Blueprint, lay_out};
 use crate::moving::{IdleQueues, Ports};
-use crate::observe::Observer;
+use crate::observe::{Observer, Observers};
 use crate::plan::Leftover;
 use crate::snapshot::WorkerSnapshot;
 use crate::sweep::{has_crossed, told_or};
@@ -129,6 +129,8 @@ pub struct Engine {
     sample_every: u32,
     /// Cores that workers are pinned to.
     pinned: Vec<usize>,
+    /// Those who watch packets: a worker that is started tells them, too.
+    observers: Observers,
     last: Vec<WorkerSnapshot>,
     /// The ports whose queues workers have, by the workers' names.
     pub(crate) queues: HashMap<String, Ports>,
@@ -158,6 +160,7 @@ impl Engine {
             hook: settings.hook,
             pinned: settings.cores.iter().copied().flatten().collect(),
             sample_every: settings.sample_every.map_or(u32::MAX, std::num::NonZeroU32::get),
+            observers: Observers::default(),
             last: Vec::new(),
             queues: HashMap::new(),
             idle_queues: IdleQueues::default(),
@@ -205,7 +208,8 @@ impl Engine {
     ) -> Result<(String, WorkerThread), EngineError> {
         let reader = self.domain.reader().map_err(|_| EngineError::TooManyWorkers)?;
         let clock = self.virtual_now.is_none().then_some(EngineClock { clock: self.clock, epoch: self.epoch });
-        let worker = Worker::new(id.clone(), core, pool.another(), reader, self.sample_every, clock);
+        let mut worker = Worker::new(id.clone(), core, pool.another(), reader, self.sample_every, clock);
+        worker.fabric.observers = self.observers.clone();
         let worker_thread = if self.virtual_now.is_some() {
             WorkerThread::Inline(Box::new(worker))
         } else {
@@ -313,15 +317,18 @@ impl Engine {
         found.is_some_and(|(_, worker_thread)| worker_thread.ask(ANSWER, Command::Torment).is_some())
     }
 
-    /// Tells `observer` of every packet from here on.
+    /// Tells `observer` of every packet from here on, also of those with workers that are added later.
     pub fn observe(&mut self, observer: &Arc<dyn Observer>) {
+        self.observers.add(Arc::clone(observer));
         for (_, worker_thread) in &mut self.threads {
             worker_thread.ask(ANSWER, |to| Command::Observe(Arc::clone(observer), to));
         }
+        observer.all_tell();
     }
 
     /// Tells `observer` no more.
     pub fn unobserve(&mut self, observer: &Arc<dyn Observer>) {
+        self.observers.remove(observer);
         for (_, worker_thread) in &mut self.threads {
             worker_thread.ask(ANSWER, |to| Command::Unobserve(Arc::clone(observer), to));
         }

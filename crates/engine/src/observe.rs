@@ -74,6 +74,10 @@ pub enum What<'a> {
 pub trait Observer: Send + Sync {
     /// Looks at an event.
     fn event(&self, event: &Event<'_>);
+
+    /// Called once, when every worker tells. Workers begin one after another: a packet that is followed before then may go on
+    /// to a worker that does not tell yet.
+    fn all_tell(&self) {}
 }
 
 /// Those who watch a worker's packets.

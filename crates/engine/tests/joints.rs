@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use common::*;
@@ -240,14 +242,17 @@ struct Seen(Mutex<Vec<String>>);
 
 impl Observer for Seen {
     fn event(&self, event: &Event<'_>) {
-        let word = match event.what {
-            What::Received { port } => format!("received {port}"),
-            What::Crossed { out, into } => format!("crossed {out} {into}"),
-            What::Transmitted { port } => format!("transmitted {port}"),
-            What::Left { stage, .. } => format!("left {stage}"),
-            _ => format!("{:?}", event.what),
-        };
-        self.0.lock().unwrap().push(word);
+        self.0.lock().unwrap().push(word(event.what));
+    }
+}
+
+fn word(what: What<'_>) -> String {
+    match what {
+        What::Received { port } => format!("received {port}"),
+        What::Crossed { out, into } => format!("crossed {out} {into}"),
+        What::Transmitted { port } => format!("transmitted {port}"),
+        What::Left { stage, .. } => format!("left {stage}"),
+        other => format!("{other:?}"),
     }
 }
 
@@ -265,5 +270,84 @@ fn whoever_watches_sees_both_ends() {
     settle(&mut engine);
     let words = ["received 0", "left f0", "crossed 10 11", "left f1", "transmitted 1"];
     assert_eq!(*seen.0.lock().unwrap(), words);
+    engine.stop();
+}
+
+/// What happened to each packet that was received after every worker told, by its number.
+#[derive(Default)]
+struct Followed {
+    all_tell: AtomicBool,
+    steps: Mutex<HashMap<u32, Vec<String>>>,
+}
+
+impl Observer for Followed {
+    fn event(&self, event: &Event<'_>) {
+        let mut all = self.steps.lock().unwrap();
+        let number = number(event.bytes);
+        match event.what {
+            What::Received { .. } if self.all_tell.load(Ordering::Acquire) => drop(all.insert(number, Vec::new())),
+            what => {
+                if let Some(steps) = all.get_mut(&number) {
+                    steps.push(word(what));
+                }
+            }
+        }
+    }
+
+    fn all_tell(&self) {
+        self.all_tell.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn no_step_is_missed_of_what_comes_after_every_worker_tells() {
+    const ROUNDS: u32 = 20;
+    const EACH: u32 = 10_000;
+    let mut wires = Wires::new(2);
+    let mut engine = engine(3, false, &wires.pool);
+    let (graphs, joints) = chain(&[0, 1, 2], &[]);
+    let ports = wires.parts(0, 2, true);
+    engine.install(Blueprint { workers: 3, ports, joints, graphs, ..Blueprint::default() }).unwrap();
+    let whole = ["left f0", "crossed 10 11", "left f1", "crossed 12 13", "left f2", "transmitted 1"];
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for round in 0..ROUNDS {
+        let followed = Arc::new(Followed::default());
+        let observer: Arc<dyn Observer> = Arc::<Followed>::clone(&followed);
+        let send =
+            |half| wires.handles[0].send_all((0..EACH / 2).map(|n| frame(0, round * EACH + half * EACH / 2 + n)));
+        send(0);
+        // While they are on their way.
+        engine.observe(&observer);
+        send(1);
+        wait(|| wires.handles[1].report().packets == u64::from((round + 1) * EACH));
+        engine.unobserve(&observer);
+        let steps = followed.steps.lock().unwrap();
+        seen += steps.len();
+        wrong.extend(steps.iter().filter(|(_, steps)| **steps != whole).map(|(n, steps)| (*n, steps.clone())).take(5));
+    }
+    engine.stop();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert!(seen >= (ROUNDS * EACH / 2) as usize, "{seen} were followed, of all that came after each worker told");
+    assert_eq!(wires.missing(&[]), 0);
+}
+
+#[test]
+fn a_worker_that_is_added_tells_those_who_watch() {
+    let mut wires = Wires::new(2);
+    let mut engine = engine(1, true, &wires.pool);
+    let seen = Arc::new(Seen::default());
+    let observer: Arc<dyn Observer> = Arc::<Seen>::clone(&seen);
+    engine.observe(&observer);
+    engine.add_worker(None, &wires.pool).unwrap();
+    let (graphs, joints) = chain(&[0, 1], &[]);
+    let ports = wires.parts(0, 1, true);
+    engine.install(Blueprint { workers: 2, ports, joints, graphs, ..Blueprint::default() }).unwrap();
+    wires.handles[0].send_all([frame(0, 1)]);
+    settle(&mut engine);
+    let words = ["received 0", "left f0", "crossed 10 11", "left f1", "transmitted 1"];
+    assert_eq!(*seen.0.lock().unwrap(), words);
+    engine.unobserve(&observer);
+    engine.add_worker(None, &wires.pool).unwrap();
+    assert_eq!(Arc::strong_count(&observer), 2, "nobody keeps who watches no more");
     engine.stop();
 }
