@@ -103,7 +103,8 @@ def ping(host, target, count, *more, interval=None):
 def check_answered(said, count):
     """The questions of a patient ping, so many or more, were answered one after the other, but for the last ones beyond so many."""
     answered = [int(number) for number in re.findall(r" bytes from .* icmp_seq=(\d+) ", said)]
-    assert len(answered) >= count and answered == list(range(1, len(answered) + 1)), said
+    wrong = [(number, expected) for expected, number in enumerate(answered, 1) if number != expected]
+    assert len(answered) >= count and not wrong, f"{len(answered)} answers; not {count} one after the other: {wrong[:5]}\n{said[-1000:]}"
 
 
 def asked(said):

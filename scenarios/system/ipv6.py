@@ -141,7 +141,8 @@ def test_linux_discovers_the_mtu():
 def test_neighbours_are_asked_again_and_nothing_is_lost():
     """Reachability runs out while traffic flows (RFC 4861 section 7.3.3)."""
     with Lab() as lab:
-        timers = 'neighbor_timers = { reachable = "1 s", retransmit = "200 ms" },'
+        # Who asks three times in vain gives a neighbour up: in 15 s.
+        timers = 'neighbor_timers = { reachable = "1 s", retransmit = "5 s" },'
         net = Hosts(lab, config("af_packet", timers))
         ping(net.lan, FAR, 1)
         ping(net.lan, FAR, 400)

@@ -111,7 +111,8 @@ def test_a_31_bit_link_and_a_host_route():
 def test_linux_notices_no_duplicate_and_answers_unicast_polls():
     """The router asks a Linux host again while traffic flows, and nothing is lost meanwhile."""
     with Lab() as lab:
-        timers = 'neighbor_timers = { reachable = "1 s", retransmit = "200 ms" },'
+        # Who asks three times in vain gives a neighbour up: in 15 s.
+        timers = 'neighbor_timers = { reachable = "1 s", retransmit = "5 s" },'
         net = Between(lab, config("af_packet", timers))
         ping(net.lan, "198.51.100.1", 150)
         stats = net.weir.stats()
