@@ -15,7 +15,7 @@ def test_linux_tells_its_address_and_gets_the_packets():
         options = ("--port", "af_packet:a", "--address", "192.0.2.2/24", "--via", "192.0.2.1", "--dst", "192.0.2.1")
         # Nobody listens at the port: Linux asks for the sender, whom it wants to tell so.
         more = ("--src", "192.0.2.50-192.0.2.59", "--answer", "192.0.2.48/28", "--dport", "4242")
-        sent = ("--rate", "1 kpps", "--count", "200", "--linger", "1 s", "--json")
+        sent = ("--rate", "1 kpps", "--count", "200", "--linger", "5 s", "--json")
         report = json.loads(own.run(str(PROGRAM), "gen", *options, *more, *sent))
         assert report["complete"] and report["unresolved"] == [], report
         assert report["streams"][0]["sent"]["packets"] == 200, report

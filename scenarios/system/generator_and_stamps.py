@@ -69,7 +69,7 @@ def measure(delay):
 
         Stamped(lab, middle, "c", hold)
         Stamped(lab, own, "b", after.__setitem__)
-        options = ("--port", "af_packet:a", "--rx", "af_packet:b", "--dst", "192.0.2.1", "--linger", "2 s")
+        options = ("--port", "af_packet:a", "--rx", "af_packet:b", "--dst", "192.0.2.1", "--linger", "5 s")
         # One packet at a time is on its way, so that the wire is as long for each.
         rate = ("--rate", f"{0.4 / delay:.0f} pps", "--count", str(COUNT), "--signature", "--json")
         stream = json.loads(own.run(str(PROGRAM), "gen", *options, *rate, timeout=120))["streams"][0]

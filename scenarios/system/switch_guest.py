@@ -77,7 +77,7 @@ class _Guests:
             source.send(*frames[start : start + 20])
             ours = lambda got, end=start + 20: [frame for frame in got if frame[12:14] == b"\x08\0"][:end]
             got = ours(to.wait(lambda got, end=min(start + 20, count): len(ours(got, end)) >= end))
-        assert got == frames, (len(got), count)
+        assert got == frames, (len(got), count, self.host.drops(), self.host.log())
 
     def comes(self, source, to):
         """Sends frames until one arrives: a link has come up again."""
