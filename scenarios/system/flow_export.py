@@ -205,10 +205,10 @@ def test_every_packet_is_told_by_sflow():
     with Lab() as lab:
         export = _Export(lab, "sflow", 1)
         export.send(_frames(1000) + _frames(500, tagged=True))
-        left = lambda: export.weir.show("interfaces", "wan")[0]["tx_packets"]
+        sent = lambda: export.weir.show("interfaces", "wan")[0]["tx_packets"]
         # They are looked at before they leave.
-        assert wait_for(lambda: left() >= 1500), left()
-        left = left()
+        assert wait_for(lambda: sent() >= 1500), sent()
+        left = sent()
         assert export.end()["samples"] == 1500
         flows, text = export.flows(), export.told()
         # Frames of 114 and 118 bytes, and the four of their check sequence.
