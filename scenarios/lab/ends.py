@@ -131,14 +131,20 @@ class Numbered:
     def _run(self):
         while not self._stopping.is_set():
             with self._lock:
-                struct.pack_into("!Q", self._template, 42 + len(_MARK), self.sent)
-                try:
-                    self.ends.wire("lan", self.second).send(self._template)
-                    self.sent += 1
-                except OSError:
-                    with contextlib.suppress(OSError):
-                        self.ends.refresh("lan", self.second)
+                self.one()
             time.sleep(self._interval)
+
+    def one(self):
+        """Sends one packet, while it is paused; answers whether there was a wire to send it by."""
+        struct.pack_into("!Q", self._template, 42 + len(_MARK), self.sent)
+        try:
+            self.ends.wire("lan", self.second).send(self._template)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self.ends.refresh("lan", self.second)
+            return False
+        self.sent += 1
+        return True
 
     def pause(self):
         """Holds sending up in a `with`."""

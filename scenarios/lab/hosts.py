@@ -1,9 +1,11 @@
 """Labs that many tests start from: Linux hosts on either side of a router, and streams of numbered packets."""
 
+import re
 import struct
 import threading
 import time
 
+from . import PATIENCE
 from .packets import IP, UDP, Ether, raw
 from .weir import Weir, wait_for
 
@@ -84,18 +86,47 @@ def addresses(host, address, gateway):
     host.run("ip", "route", "add", "default", "via", gateway)
 
 
+# Words of a ping that waits for the last answers as long as for others: with a deadline it ends when so many have come as `-c` says. Without one it
+# ends two round trips, or one interval, after the last question, which a busy machine may need longer to answer. Until then it asks on.
+PATIENT = ("-w", str(int(PATIENCE * 0.8)))
+
+
+def ping(host, target, count, *more, interval=None):
+    """Pings so many times; each question must be answered, once and in order. Answers what ping says. One by itself may have to wait until
+    neighbours are found, and is followed by others only slowly."""
+    interval = interval or (1 if count == 1 else 0.02)
+    said = host.run("ping", "-n", "-c", str(count), "-i", str(interval), *PATIENT, *more, target, check=False)
+    check_answered(said, count)
+    return said
+
+
+def check_answered(said, count):
+    """The questions of a patient ping, so many or more, were answered one after the other, but for the last ones beyond so many."""
+    answered = [int(number) for number in re.findall(r" bytes from .* icmp_seq=(\d+) ", said)]
+    wrong = [(number, expected) for expected, number in enumerate(answered, 1) if number != expected]
+    assert len(answered) >= count and not wrong, f"{len(answered)} answers; not {count} one after the other: {wrong[:5]}\n{said[-1000:]}"
+
+
+def asked(said):
+    """The questions that a ping says it has sent."""
+    return int(re.search(r"(\d+) packets transmitted", said)[1])
+
+
 def speaks_ipv6(namespace):
-    """Lets a host speak IPv6, and take what routers tell; its addresses are used at once."""
+    """Lets a host speak IPv6, and take what routers tell; it asks nobody whether its addresses are another's."""
     every = ("all", "default")
     namespace.run("sysctl", "-qw", *(f"net.ipv6.conf.{name}.disable_ipv6=0" for name in every))
     namespace.run("sysctl", "-qw", *(f"net.ipv6.conf.{name}.accept_dad=0" for name in every))
 
 
 class Stream:
-    """Numbered packets from the bare `lan` host to 198.51.100.7, sent by a thread until it is stopped."""
+    """Numbered packets from the bare `lan` host to 198.51.100.7, sent by a thread until it is stopped. Where `sink` is given, so few of them are on
+    their way to it that a ring has room for all, though nobody should read it for a second: where none may be lost, on a busy machine either."""
 
-    def __init__(self, wire, rate, destination="198.51.100.7", ttl=64):
-        self._wire, self._rate = wire, rate
+    _AHEAD = 1000
+
+    def __init__(self, wire, rate, destination="198.51.100.7", ttl=64, sink=None):
+        self._wire, self._rate, self._sink = wire, rate, sink
         header = Ether(src=HOST_MACS["lan"], dst=MACS["lan"]) / IP(src="10.0.0.2", dst=destination, ttl=ttl, flags="DF")
         # UDP without a checksum, so that the number can be written without one.
         self._template = bytearray(raw(header / UDP(sport=7, dport=7, chksum=0) / bytes(22)))
@@ -108,6 +139,8 @@ class Stream:
         start = time.monotonic()
         while not self._stopping.is_set():
             due = int((time.monotonic() - start) * self._rate) if self._rate else self.sent + 64
+            if self._sink:
+                due = min(due, self._sink.count() + self._AHEAD)
             while self.sent < due and not self._stopping.is_set():
                 struct.pack_into("!Q", self._template, 42, self.sent)
                 try:

@@ -192,6 +192,10 @@ class Wire:
         with self._changed:
             return list(self._frames)
 
+    def count(self):
+        """How many frames came so far."""
+        return len(self._frames)
+
     def clear(self):
         """Forgets what came so far."""
         with self._changed:

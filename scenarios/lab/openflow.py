@@ -6,7 +6,7 @@ import socket
 import struct
 import threading
 
-from . import Skipped
+from . import PATIENCE, Skipped
 from .packets import Ether, raw
 from .weir import Weir, wait_for
 
@@ -54,7 +54,7 @@ class Switch:
 
     def ofctl(self, command, *arguments, check=True, to=f"tcp:127.0.0.1:{LISTEN}", options=()):
         """What `ovs-ofctl` says to a command."""
-        tool = ("timeout", "20", "ovs-ofctl", *options, "-O", "OpenFlow13", command, to, *arguments)
+        tool = ("timeout", str(int(PATIENCE * 0.8)), "ovs-ofctl", *options, "-O", "OpenFlow13", command, to, *arguments)
         if check:
             return self.namespace.run(*tool)
         with self.namespace.popen(*tool, stdout=-1, stderr=-2) as process:
@@ -72,7 +72,7 @@ class Switch:
             came[:] = [n for n, wire in enumerate(self.wires, 1) if has(wire.wait(has, 0.5 if n in wanted else 0.05))]
             return came == wanted
 
-        assert wait_for(one, 30.0), f"from {source} to {to}: {came} and not {wanted}\n{self.weir.log()}"
+        assert wait_for(one), f"from {source} to {to}: {came} and not {wanted}\n{self.weir.log()}"
 
     def mode(self):
         """Whether a controller drives it, or what it does without."""
@@ -135,7 +135,7 @@ class Controller:
         """Waits until it was told such a thing."""
         has = lambda: any(kind == one and wanted(body) for one, body in self._heard)
         with self._changed:
-            assert self._changed.wait_for(has, 30.0), f"not told of {kind}: {[one for one, _ in self._heard]}"
+            assert self._changed.wait_for(has, PATIENCE), f"not told of {kind}: {[one for one, _ in self._heard]}"
 
     def die(self):
         """Goes without a word, and nobody listens any more."""

@@ -5,6 +5,7 @@ Each runs in memory (capture files as ports, virtual clock: no time passes), and
 
 import collections
 import copy
+import itertools
 import json
 import pathlib
 import re
@@ -191,12 +192,22 @@ class Scenario:
                 lab.wire((router, port, self.router_mac(port)), (hosts[port], "eth0", self.host_mac(port)))
                 wires[port] = lab.tap(hosts[port], "eth0")
             begun = time.monotonic()
-            with Weir(router, self._script(lambda port: f"{driver}:{port}")) as weir:
+            device = lambda port: f"{driver}:{port}"
+            with Weir(router, self._script(device)) as weir:
+                # What it says when a link comes up comes first.
+                links = lambda: [row["link_up"] for row in weir.show("ports") if row["device"] in map(device, self.ports)]
+                if not wait_for(lambda: len(links()) == len(self.ports) and all(links())):
+                    return [f"a link stays down: {weir.show('ports')}"]
                 before = {port: host.sent("eth0") for port, host in hosts.items()}
-                start = time.monotonic()
-                for at, port, frame in sorted(self.sent, key=lambda sent: sent[0]):
+                start, count = time.monotonic(), 0
+                for at, group in itertools.groupby(sorted(self.sent, key=lambda sent: sent[0]), lambda sent: sent[0]):
                     time.sleep(max(0.0, start + at - time.monotonic()))
-                    wires[port].send(frame)
+                    for _, port, frame in group:
+                        wires[port].send(frame)
+                        count += 1
+                    # On a busy machine what is sent next could overtake them, by another port or past the slow path.
+                    if not _rests(weir, count):
+                        return [f"{at} s: Weir has not done with {count} packets: {weir.stats()['account']}"]
                 for port, wire in wires.items():
                     wanted = len(self.expected[port])
                     wire.wait(lambda frames, port=port, n=wanted: self._count(self._once(port, frames, begun)) >= n)
@@ -226,6 +237,19 @@ class Scenario:
 
     def _count(self, frames):
         return len(frames) if "arp" in self.options else sum(not is_of_the_link(frame) for frame in frames)
+
+
+def _rests(weir, count):
+    """Waits until so many packets were received and nobody has anything to do with them: who tells his numbers goes once round his loop, the control side
+    as well, and twice they are the same."""
+    seen = []
+
+    def is_at_rest():
+        stats = weir.stats()
+        seen.append([worker["account"] for worker in stats["workers"]])
+        return stats["account"]["received"] >= count and seen[-2:-1] == seen[-1:]
+
+    return wait_for(is_at_rest, interval=0)
 
 
 def run_until_drained(script, timeout=PATIENCE):

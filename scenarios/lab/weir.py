@@ -60,9 +60,9 @@ class Weir:
             lines.append(line)
             if line.strip() == "ready":
                 self._ready.set()
-        if stream is self.process.stdout:
-            time.sleep(0.05)
-            self._ready.set() if self.process.poll() == 0 else None
+        # Who ends well without having been ready had nothing to be ready for.
+        if stream is self.process.stdout and self.process.wait() == 0:
+            self._ready.set()
 
     def __enter__(self):
         return self
@@ -137,7 +137,7 @@ class Weir:
         """Waits for it to end, well unless another status is expected; returns what it printed."""
         status = self.process.wait(timeout)
         for reader in self._readers:
-            reader.join(5)
+            reader.join(PATIENCE)
         if status != expected:
             raise AssertionError(f"Weir ended with status {status}:\n{self.output()}")
         return "".join(self._out)

@@ -75,7 +75,7 @@ def _compare(frames, linux, weir, tag_of=lambda port: None):
         for wires in (linux, weir):
             # A port that all others may send to; the last one may, in turn, send to the one before.
             assert seen(wires[3 if port != 3 else 2].wait(seen)), f"frame {number} by p{port}: {frame.hex()}"
-    wait_for(lambda: _counts(linux) == _counts(weir), 5.0)
+    wait_for(lambda: _counts(linux) == _counts(weir))
     for n, (one, other) in enumerate(zip(linux, weir)):
         by_linux, by_weir = (collections.Counter(frame.hex() for frame in wire.frames()) for wire in (one, other))
         assert by_linux == by_weir, f"p{n}: only by Linux {by_linux - by_weir}, only by Weir {by_weir - by_linux}"
@@ -88,12 +88,17 @@ def _compare(frames, linux, weir, tag_of=lambda port: None):
 
 def _ready(linux, weir):
     """A broadcast without a tag passes from p0 to p1 in both; what came until then is forgotten."""
-    hello = raw(Ether(dst="ff:ff:ff:ff:ff:ff", src="02:bb:00:00:00:01", type=0x88B5)) + bytes(50)
+    number = 0
     for wires in (linux, weir):
 
         def passes(wires=wires):
+            nonlocal number
+            number += 1
+            hello = raw(Ether(dst="ff:ff:ff:ff:ff:ff", src="02:bb:00:00:00:01", type=0x88B5)) + number.to_bytes(4, "big") + bytes(46)
             wires[0].send(hello)
-            return hello in wires[1].wait(lambda frames: hello in frames, 1.0)
+            # To some with a tag. When this one has come, those before it came, or never will.
+            has = lambda frames: any(frame.endswith(hello[14:]) for frame in frames)
+            return all(has(wire.wait(has, 1.0)) for wire in wires[1:])
 
         assert wait_for(passes, BOOT), "no broadcast passes"
     last = None
@@ -205,9 +210,9 @@ def test_the_routed_side_is_a_joint():
             host.run("ip", "route", "add", "default", "via", gateway)
         with Weir(ours, _ROUTED.format()) as weir:
             for target in ("10.0.10.1", "10.0.20.9", "192.0.2.9"):
-                hosts["one"].run("ping", "-n", "-c", "5", "-i", "0.05", "-W", "5", target)
-            known = {(row["mac"], row["port"], row["vlan"]) for row in weir.show("macs")}
-            assert {("02:51:00:00:00:01", "p0", 10), ("02:51:00:00:00:02", "p1", 20)} <= known, known
-            assert {vlan for _, port, vlan in known if port == "inside"} == {10, 20}, known
+                hosts["one"].run("ping", "-n", "-c", "5", "-i", "0.05", "-W", "60", target)
+            known = lambda: {(row["mac"], row["port"], row["vlan"]) for row in weir.show("macs")}
+            assert wait_for(lambda: {("02:51:00:00:00:01", "p0", 10), ("02:51:00:00:00:02", "p1", 20)} <= known()), known()
+            assert wait_for(lambda: {vlan for _, port, vlan in known() if port == "inside"} == {10, 20}), known()
             weir.stats()
             weir.stop()

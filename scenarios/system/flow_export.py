@@ -6,9 +6,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 
-from lab import Skipped, pcapfile
+from lab import PATIENCE, Skipped, pcapfile
 from lab.hosts import HOST_MACS, MACS, STATIC, Between, config
 from lab.netns import Lab
 from lab.packets import GRE, IP, MPLS, UDP, Dot1AD, Dot1Q, Ether, IPv6, payload, raw
@@ -25,7 +24,7 @@ _VRFS = """
 """
 _KEY = """
   flow_export = {{ collector = "127.0.0.1:{port}", protocol = "{protocol}", sample = {sample}, netns = "{netns}",
-                  domain = 77, inactive = "1 s", agent = "192.0.2.1", counters_every = "1 s", {more} }},
+                  domain = 77, inactive = "{inactive}", agent = "192.0.2.1", counters_every = "1 s" }},
 """
 _MORE = _VRFS + _KEY
 
@@ -61,7 +60,7 @@ lwaftr {{
 class _Export:
     """A router, or what begins like `other`, that exports to a collector in a namespace of its own; `lan` and `wan` are spoken for by the test."""
 
-    def __init__(self, lab, protocol, sample, other=None):
+    def __init__(self, lab, protocol, sample, other=None, inactive="1 s"):
         missing = [tool for tool in (*_DAEMONS.values(), "nfdump", "tshark") if not shutil.which(tool)]
         if missing:
             raise Skipped(f"{', '.join(missing)}: not installed")
@@ -79,7 +78,7 @@ class _Export:
         listening = f"127.0.0.1:{self.port}"
         assert wait_for(lambda: listening in self.collector.run("ss", "-lun")), self.daemon.poll()
         self.datagrams = lab.tap(self.collector, "lo")
-        keys = {"port": self.port, "protocol": protocol, "sample": sample, "netns": self.collector.name, "more": ""}
+        keys = {"port": self.port, "protocol": protocol, "sample": sample, "netns": self.collector.name, "inactive": inactive}
         script = f"{other.format()}{_KEY.format(**keys)}}}" if other else config("af_packet", STATIC + _MORE.format(**keys), head=_HEAD)
         self.net = Between(lab, script, bare=True)
         self.sent = 0
@@ -108,11 +107,24 @@ class _Export:
         row = self.row()
         assert (row["lost"], row["unsent"], row["why"]) == (0, 0, None), row
         self.weir.stop()
-        time.sleep(0.2)
+        # The daemon reads no more once it is told to end.
+        assert wait_for(lambda: self._unread() == 0), self.collector.run("ss", "-lun")
         self.daemon.send_signal(signal.SIGTERM)
-        said = self.daemon.communicate(timeout=20)[1]
+        said = self.daemon.communicate(timeout=PATIENCE)[1]
         assert "Sequence Errors: 0, Bad Packets: 0" in said, said
         return row
+
+    def _unread(self):
+        """Bytes of datagrams that wait for the daemon."""
+        rows = (line.split() for line in self.collector.run("ss", "-Hlun").splitlines())
+        return next(int(row[1]) for row in rows if row[3] == f"127.0.0.1:{self.port}")
+
+    def _datagrams(self):
+        """Those that came to the collector, and how many its kernel says they are."""
+        port = self.port.to_bytes(2, "big")
+        frames = [frame for frame in self.datagrams.frames() if frame[12:14] == b"\x08\x00" and frame[23] == 17 and frame[36:38] == port]
+        udp = [line.split() for line in self.collector.run("cat", "/proc/net/snmp").splitlines() if line.startswith("Udp:")]
+        return frames, int(dict(zip(*udp))["InDatagrams"])
 
     def flows(self):
         """The flows that nfdump reads: {(source, source port): (packets, bytes, a row)}."""
@@ -130,7 +142,13 @@ class _Export:
         """What tshark reads, in its verbose form: nothing of it is malformed."""
         decode = {"sflow": "sflow", "ipfix": "cflow"}[self.protocol]
         file = f"{self.folder.name}/all.pcap"
-        pcapfile.write(file, [(n, frame) for n, frame in enumerate(self.datagrams.frames())])
+
+        def all_are_here():
+            frames, count = self._datagrams()
+            return len(frames) == count > 0
+
+        assert wait_for(all_are_here), self._datagrams()[1]
+        pcapfile.write(file, [(n, frame) for n, frame in enumerate(self._datagrams()[0])])
         text = tshark(file, "-V", "-d", f"udp.port=={self.port},{decode}")
         assert "Malformed" not in text, text
         return text
@@ -164,7 +182,8 @@ def _expect(text, *lines):
 def test_every_packet_is_told_by_ipfix():
     """One in one: nfdump has the packets and bytes of each flow as they were sent, its next hop and its interfaces; tshark, names and VRFs."""
     with Lab() as lab:
-        export = _Export(lab, "ipfix", 1)
+        # Long enough for what is asked between the last packets and the end.
+        export = _Export(lab, "ipfix", 1, inactive="10 s")
         export.send(_frames(1000) + _frames(500, tagged=True))
         assert wait_for(lambda: export.row()["flows"] == 0), export.row()  # they have ended
         # One that has not ended when Weir stops is told of all the same.
@@ -186,8 +205,11 @@ def test_every_packet_is_told_by_sflow():
     with Lab() as lab:
         export = _Export(lab, "sflow", 1)
         export.send(_frames(1000) + _frames(500, tagged=True))
-        left = export.weir.show("interfaces", "wan")[0]["tx_packets"]
-        assert left >= 1500 and export.end()["samples"] == 1500
+        sent = lambda: export.weir.show("interfaces", "wan")[0]["tx_packets"]
+        # They are looked at before they leave.
+        assert wait_for(lambda: sent() >= 1500), sent()
+        left = sent()
+        assert export.end()["samples"] == 1500
         flows, text = export.flows(), export.told()
         # Frames of 114 and 118 bytes, and the four of their check sequence.
         assert _sums(flows, "10.0.0.2") == {1000 + n: (100, 11800) for n in range(10)}, flows
@@ -215,7 +237,10 @@ def _told_of(lab, protocol, other, up, down):
     export.send([raw(frame) for frame in up])
     export.send([raw(frame) for frame in down], export.net.wan_wire)
     assert export.end()["samples"] == len(up) + len(down)
-    arrived = [len([frame for frame in wire.frames() if payload(72) in frame]) for wire in (export.net.wan_wire, export.net.lan_wire)]
+    ours = lambda frames: len([frame for frame in frames if payload(72) in frame])
+    arrived = [
+        ours(wire.wait(lambda frames, n=len(sent): ours(frames) >= n)) for wire, sent in ((export.net.wan_wire, up), (export.net.lan_wire, down))
+    ]
     assert arrived == [len(up), len(down)], arrived
     return export.flows(), export.told()
 
@@ -299,7 +324,7 @@ def test_one_packet_in_so_many_is_told():
 def test_the_export_is_changed_and_mended():
     """Nobody who listens, a namespace that is not there, and changes of the configuration cost no packet, and are told."""
     with Lab() as lab:
-        keys = {"port": 6343, "protocol": "sflow", "sample": 1, "netns": "weir-no-such-namespace", "more": ""}
+        keys = {"port": 6343, "protocol": "sflow", "sample": 1, "netns": "weir-no-such-namespace", "inactive": "1 s"}
         script = lambda **more: config("af_packet", STATIC + _MORE.format(**{**keys, **more}), head=_HEAD)
         net = Between(lab, script(), bare=True)
         service = lambda: [one for one in net.weir.show("services")["services"] if one["name"] == "router.flows"]
@@ -313,7 +338,8 @@ def test_the_export_is_changed_and_mended():
         net.weir.reload(script(netns=collector.name, protocol="ipfix", sample=2))
         net.lan_wire.send(*_frames(100))
         assert wait_for(lambda: row()["packets"] == 200 and row()["protocol"] == "ipfix"), row()
-        assert row()["samples"] == 150, row()
+        # They are taken by the exporter, which has a thread of its own.
+        assert wait_for(lambda: row()["samples"] >= 150) and row()["samples"] == 150, row()
         net.weir.reload(config("af_packet", STATIC, head=_HEAD.replace(', vrf = "blue"', "")))
         assert wait_for(lambda: not service()), service()
         net.lan_wire.send(*_frames(100))

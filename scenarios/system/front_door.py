@@ -103,7 +103,7 @@ def test_without_descriptors_clients_are_told():
             client.close()
         assert wait_for(lambda: weir.command("show", "stats", "--json", check=False).returncode == 0)
         resource.prlimit(weir.process.pid, resource.RLIMIT_NOFILE, before)
-        assert "a client was turned away: no descriptors are left" in weir.log()
+        assert wait_for(lambda: "a client was turned away: no descriptors are left" in weir.log()), weir.log()
         weir.stop()
 
 

@@ -177,7 +177,7 @@ def test_two_workers_share_the_streams():
     with tempfile.TemporaryDirectory(prefix="weir-scenario-") as folder:
         file = pathlib.Path(folder) / "gen.lua"
         file.write_text(TWO_WORKERS % (cores[0], cores[1]), encoding="utf-8")
-        done = subprocess.run((PROGRAM, "gen", file, "--linger", "2 s", "--json"), capture_output=True, text=True, check=False, timeout=PATIENCE)
+        done = subprocess.run((PROGRAM, "gen", file, "--linger", "5 s", "--json"), capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr + done.stdout
     report = json.loads(done.stdout)
     assert report["complete"] and report["account"]["unaccounted"] == 0, report

@@ -9,7 +9,7 @@ import threading
 import time
 
 from lab.netns import Lab
-from lab.weir import PROGRAM
+from lab.weir import PROGRAM, wait_for
 
 COMPANY = "none"
 
@@ -69,12 +69,13 @@ def measure(delay):
 
         Stamped(lab, middle, "c", hold)
         Stamped(lab, own, "b", after.__setitem__)
-        options = ("--port", "af_packet:a", "--rx", "af_packet:b", "--dst", "192.0.2.1", "--linger", "2 s")
+        options = ("--port", "af_packet:a", "--rx", "af_packet:b", "--dst", "192.0.2.1", "--linger", "5 s")
         # One packet at a time is on its way, so that the wire is as long for each.
         rate = ("--rate", f"{0.4 / delay:.0f} pps", "--count", str(COUNT), "--signature", "--json")
         stream = json.loads(own.run(str(PROGRAM), "gen", *options, *rate, timeout=120))["streams"][0]
         assert stream["received"]["received"] == COUNT, stream
-        assert len(before) == COUNT and before.keys() == after.keys(), (len(before), len(after))
+        # The generator may have had them before those who listen beside it.
+        assert wait_for(lambda: len(before) == len(after) == COUNT) and before.keys() == after.keys(), (len(before), len(after))
         kernel = statistics.median(after[frame] - before[frame] for frame in before)
         return stream["received"]["latency_ns"]["p50"], kernel
 

@@ -3,7 +3,7 @@
 import json
 import re
 
-from lab.hosts import HOST_MACS, MACS, speaks_ipv6
+from lab.hosts import HOST_MACS, MACS, PATIENT, asked, check_answered, ping, speaks_ipv6
 from lab.netns import Lab
 from lab.packets import UDP, Ether, ICMPv6ND_NS, ICMPv6NDOptSrcLLAddr, IPv6, raw
 from lab.weir import Weir, wait_for
@@ -41,8 +41,8 @@ class Hosts:
         if third:
             name, mac, host = third
             lab.wire((self.router, name, mac), (host, "eth0", FLOOD_MAC))
-        self.wan.run("ip", "address", "add", f"{WAN}::9/64", "dev", "eth0")
-        self.wan.run("ip", "address", "add", f"{FAR}/128", "dev", "lo")
+        self.wan.run("ip", "address", "add", f"{WAN}::9/64", "dev", "eth0", "nodad")
+        self.wan.run("ip", "address", "add", f"{FAR}/128", "dev", "lo", "nodad")
         self.wan.run("ip", "-6", "route", "add", "default", "via", f"{WAN}::1")
         self.weir = Weir(self.router, script)
         lab.at_end(lambda: self.weir.__exit__(None, None, None))
@@ -54,9 +54,9 @@ class Hosts:
         return all(row["usable"] for row in self.weir.show("addresses"))
 
     def address(self):
-        """The address that the lan host took (RFC 4862), or None."""
+        """The address that the lan host took (RFC 4862) and uses, which the kernel lets it do a little later, or None."""
         known = json.loads(self.lan.run("ip", "-j", "-6", "address", "show", "dev", "eth0", "scope", "global"))
-        found = (each.get("local", "") for link in known for each in link.get("addr_info", []))
+        found = (each.get("local", "") for link in known for each in link.get("addr_info", []) if not each.get("tentative"))
         return next((address for address in found if address.startswith(LAN)), None)
 
     def gateway(self):
@@ -69,17 +69,6 @@ class Hosts:
         return {fate["reason"]: fate["packets"] for fate in self.weir.stats()["fates"]}
 
 
-def ping(host, *arguments, check=True):
-    """Pings quickly, for what is forwarded; what ping says."""
-    return host.run("ping", "-6", "-n", "-q", "-i", "0.02", "-W", "5", *arguments, check=check)
-
-
-def ping_router(host, *arguments):
-    """Pings the router itself, whose slow path may have to wait for a busy machine: once ping has heard an answer, it waits for the last
-    one only as long as it does between two questions."""
-    return ping(host, "-i", "1", *arguments)
-
-
 def test_linux_configures_itself_and_everything_crosses():
     """Address and router by advertisements (RFC 4862), pings of both directions and sizes, to the router and through it."""
     for driver in ("af_packet", "af_xdp"):
@@ -87,15 +76,16 @@ def test_linux_configures_itself_and_everything_crosses():
             net = Hosts(lab, config(driver))
             # 02:00:00:00:00:02 as RFC 2464 section 4 makes an identifier of it.
             assert net.gateway() == "fe80::ff:fe00:2", net.gateway()
-            assert " 0% packet loss" in ping(net.lan, "-c", "1", FAR)
-            assert " 0% packet loss" in ping(net.lan, "-c", "50", FAR)
-            assert " 0% packet loss" in ping(net.wan, "-c", "20", "-s", "1452", "-M", "do", net.address())
+            ping(net.lan, FAR, 1)
+            ping(net.lan, FAR, 50)
+            ping(net.wan, net.address(), 20, "-s", "1452", "-M", "do")
             for target in (f"{LAN}::1", f"{WAN}::1", f"{LAN}::", "fe80::ff:fe00:2%eth0", "ff02::2%eth0"):
-                assert " 0% packet loss" in ping_router(net.lan, "-c", "2", target), target
+                ping(net.lan, target, 2, interval=0.2)
             # 8,000 bytes are six fragments; the router sends none beyond 1,280 bytes.
-            assert " 0% packet loss" in ping_router(net.lan, "-c", "5", "-s", "8000", f"{LAN}::1")
-            fates = net.fates()
-            assert (fates["reassembled"], fates["fragment"]) == (25, 30), fates
+            pings = asked(ping(net.lan, f"{LAN}::1", 5, "-s", "8000", interval=0.2))
+            # On a busy machine more was asked than ping waited for.
+            expected = {"reassembled": 5 * pings, "fragment": 6 * pings}
+            assert wait_for(lambda: expected.items() <= net.fates().items()), (pings, net.fates())
             net.weir.stop()
 
 
@@ -103,7 +93,7 @@ def test_traceroute_shows_the_router():
     """By UDP and by ICMPv6; the router says of itself that nobody listens, from the address that was asked."""
     with Lab() as lab:
         net = Hosts(lab, config("af_packet"))
-        ping(net.lan, "-c", "1", FAR)
+        ping(net.lan, FAR, 1)
         for kind in ("-U", "-I"):
             for target, expected in ((FAR, [f"{LAN}::1", FAR]), (f"{WAN}::1", [f"{WAN}::1"])):
                 said = net.lan.run("traceroute", "-6", "-n", "-N", "1", "-q", "1", "-w", "20", kind, target)
@@ -114,7 +104,7 @@ def test_mtr_sees_each_hop_and_loses_nothing():
     """Many probes for each hop, one a tenth of a second: the rate of ICMP errors is enough for people who look."""
     with Lab() as lab:
         net = Hosts(lab, config("af_packet"))
-        ping(net.lan, "-c", "1", FAR)
+        ping(net.lan, FAR, 1)
         said = json.loads(net.lan.run("mtr", "-6", "-n", "-j", "-c", "20", "-i", "0.1", FAR))
         hops = [(hub["host"], hub["Snt"], hub["Loss%"]) for hub in said["report"]["hubs"]]
         assert hops == [(f"{LAN}::1", 20, 0.0), (FAR, 20, 0.0)], said
@@ -124,12 +114,12 @@ def test_discovery_tools_agree():
     """What `rdisc6` and `ndisc6` say of the router: its advertisement as configured, its Ethernet address."""
     with Lab() as lab:
         net = Hosts(lab, config("af_packet"))
-        said = net.lan.run("rdisc6", "-1", "eth0")
+        said = net.lan.run("rdisc6", "-1", "-r", "60", "eth0")
         for line in (r"Hop limit +: +64 ", r"Router lifetime +: +12 ", r"Prefix +: 2001:db8:0:1::/64", r"Recursive DNS server +: 2001:db8:7::53",
                      r"DNS search list +: example\.net", r"Source link-layer address: 02:00:00:00:00:02"):
             assert re.search(line, said), said
         for own in (f"{LAN}::1", "fe80::ff:fe00:2"):
-            said = net.lan.run("ndisc6", "-1", own, "eth0")
+            said = net.lan.run("ndisc6", "-1", "-r", "60", own, "eth0")
             assert "02:00:00:00:00:02" in said, said
 
 
@@ -138,22 +128,24 @@ def test_linux_discovers_the_mtu():
     with Lab() as lab:
         net = Hosts(lab, config("af_xdp", wan=", mtu = 1300"))
         net.wan.run("ip", "link", "set", "dev", "eth0", "mtu", "1300")
-        assert " 0% packet loss" in ping(net.lan, "-c", "1", FAR)
-        said = ping(net.lan, "-c", "2", "-s", "1452", "-M", "do", FAR, check=False)
+        ping(net.lan, FAR, 1)
+        said = net.lan.run("ping", "-6", "-n", "-q", "-i", "0.02", "-c", "2", "-W", "2", "-s", "1452", "-M", "do", FAR, check=False)
         assert "100% packet loss" in said, said
-        assert " mtu 1300 " in net.lan.run("ip", "-6", "route", "get", FAR) + " "
-        assert " 0% packet loss" in ping(net.lan, "-c", "5", "-s", "1252", "-M", "do", FAR)
-        assert " 0% packet loss" in ping(net.lan, "-c", "5", "-s", "3000", FAR)
+        route = lambda: net.lan.run("ip", "-6", "route", "get", FAR) + " "
+        assert wait_for(lambda: " mtu 1300 " in route()), route()
+        ping(net.lan, FAR, 5, "-s", "1252", "-M", "do")
+        ping(net.lan, FAR, 5, "-s", "3000")
         assert net.fates()["icmp6-packet-too-big"] >= 1
 
 
 def test_neighbours_are_asked_again_and_nothing_is_lost():
     """Reachability runs out while traffic flows (RFC 4861 section 7.3.3)."""
     with Lab() as lab:
-        timers = 'neighbor_timers = { reachable = "1 s", retransmit = "200 ms" },'
+        # Who asks three times in vain gives a neighbour up: in 15 s.
+        timers = 'neighbor_timers = { reachable = "1 s", retransmit = "5 s" },'
         net = Hosts(lab, config("af_packet", timers))
-        ping(net.lan, "-c", "1", FAR)
-        assert " 0% packet loss" in ping(net.lan, "-c", "400", FAR)
+        ping(net.lan, FAR, 1)
+        ping(net.lan, FAR, 400)
         assert net.fates()["nd-revalidation"] >= 1, net.fates()
         assert not [drop for drop in net.weir.stats()["drops"] if "neighbor" in drop["reason"]]
 
@@ -187,15 +179,15 @@ def test_a_flood_of_one_link_leaves_other_neighbours_alone():
         bad = lab.namespace("bad")
         net = Hosts(lab, script, ("bad", "02:00:00:00:00:03", bad))
         wire = lab.tap(bad, "eth0")
-        ping(net.lan, "-c", "1", FAR)
+        ping(net.lan, FAR, 1)
         frames = list(floods("2001:db8:0:3::66", "02:00:00:00:00:03"))
-        pings = net.lan.popen("ping", "-6", "-n", "-q", "-i", "0.01", "-c", "500", "-W", "10", FAR, stdout=-1)
+        pings = net.lan.popen("ping", "-6", "-n", "-i", "0.01", "-c", "500", *PATIENT, FAR, stdout=-1)
         wire.send(*frames)
-        assert " 0% packet loss" in pings.communicate()[0]
+        check_answered(pings.communicate()[0], 500)
         stats = net.weir.stats()
         assert stats["ports"]["bad"]["rx_packets"] > 1000
         assert stats["account"]["held"] <= 256 + 64, stats["account"]
         assert len(net.weir.show("neighbors")) <= 1024
         # What the flood left is worked off, and the router answers whoever asks on its own link.
-        assert " 0% packet loss" in ping_router(net.lan, "-c", "2", f"{LAN}::1")
+        ping(net.lan, f"{LAN}::1", 2, interval=0.2)
         assert wait_for(lambda: net.weir.stats()["account"]["held"] == 0)

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 
+from lab import PATIENCE
 from lab.hosts import Between, config
 from lab.netns import Lab
 from lab.packets import IP, UDP, Ether, raw
@@ -54,13 +55,14 @@ class Controlled:
         """Waits until it does."""
         assert wait_for(lambda: self.leads(prefix, via)), (self.routes(prefix), self.weir.log())
 
-    def differences(self):
-        """What differs between both."""
-        return json.loads(self.weir.command("show", "routes", "--compare", "linux", "--json"))["rows"]
+    def agrees(self):
+        """Waits until nothing differs between both: Weir is told of changes when they were made."""
+        differences = lambda: json.loads(self.weir.command("show", "routes", "--compare", "linux", "--json"))["rows"]
+        assert wait_for(lambda: differences() == []), (differences()[:5], self.weir.log())
 
 
 def _ping(host, address, count=3, interval="0.05"):
-    host.run("ping", "-n", "-q", "-c", str(count), "-i", interval, "-W", "2", address)
+    host.run("ping", "-n", "-q", "-c", str(count), "-i", interval, "-W", "60", address)
 
 
 def _came(wire, frame):
@@ -122,7 +124,7 @@ def test_linux_answers_for_the_router():
         with net.control.popen("tcpdump", "-lnc4", "-i", "lan", "icmp", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as sniffer:
             assert any("listening on lan" in line for line in sniffer.stderr)
             _ping(net.lan, "10.0.0.1", count=2)
-            seen = sniffer.communicate(timeout=20)[0]
+            seen = sniffer.communicate(timeout=PATIENCE)[0]
         assert "10.0.0.2 > 10.0.0.1: ICMP echo request" in seen and "10.0.0.1 > 10.0.0.2: ICMP echo reply" in seen, seen
         received = _over_tcp(net.control, net.lan, "10.0.0.1", 200_000)
         assert received == 200_000, received
@@ -136,12 +138,12 @@ def _over_tcp(server, client, address, length):
         listener = socket.socket()
         listener.bind((address, 7777))
         listener.listen()
-    listener.settimeout(20)
+    listener.settimeout(PATIENCE)
     arrived = []
 
     def serve():
         connection, _ = listener.accept()
-        connection.settimeout(20)
+        connection.settimeout(PATIENCE)
         with contextlib.suppress(OSError):
             while data := connection.recv(65536):
                 arrived.append(len(data))
@@ -151,11 +153,11 @@ def _over_tcp(server, client, address, length):
     thread.start()
     with client.entered():
         sender = socket.socket()
-    sender.settimeout(20)
+    sender.settimeout(PATIENCE)
     sender.connect((address, 7777))
     sender.sendall(bytes(length))
     sender.close()
-    thread.join(20)
+    thread.join(PATIENCE)
     listener.close()
     return sum(arrived)
 
@@ -175,11 +177,11 @@ def test_control_protocols_of_links_reach_linux():
             wire.send(frame)
         for frame in (lldp, ospf, isis):
             assert _came(tap, frame), frame.hex()
-        assert not [got for got in tap.frames() if got[:6] == bytes.fromhex("01005e7f0005")]
         tap.send(lldp)
         assert _came(wire, lldp)
-        stats = net.weir.stats()
-        assert [one for one in stats["drops"] if one["reason"] == "multicast"], stats["drops"]
+        dropped = lambda: [one for one in net.weir.stats()["drops"] if one["reason"] == "multicast"]
+        assert wait_for(dropped), net.weir.drops()
+        assert not [got for got in tap.frames() if got[:6] == bytes.fromhex("01005e7f0005")]
 
 
 def test_routes_are_taken_as_they_change():
@@ -224,11 +226,11 @@ def test_routes_are_taken_as_they_change():
         ip("-6", "route", "del", "2001:db8:1::/48", "via", "fe80::2", "dev", "lan")
         net.follows("2001:db8:1::/48", ["fe80::3%wan"])
         assert not net.routes("10.7.0.0/16"), "another table"
-        assert net.differences() == []
+        net.agrees()
         # What nobody tells of: the kernel takes routes of IPv4 out with their link.
         ip("link", "set", "wan", "down")
         assert wait_for(lambda: not net.routes("10.5.0.0/16")), net.routes("10.5.0.0/16")
-        assert net.differences() == []
+        net.agrees()
         assert net.routes("0.0.0.0/0")[0]["source"] == "config"
 
 
@@ -297,10 +299,10 @@ def test_a_table_that_changes_is_followed_and_read_anew_where_messages_are_lost(
         before = count()
         _batch(net, "add", prefixes, lan=True)
         assert wait_for(lambda: count() == before + len(prefixes)), (count(), before)
-        assert net.differences() == []
+        net.agrees()
         for lan in (False, True, False):
             _batch(net, "replace", prefixes[:6_000], lan)
-        assert net.differences() == []
+        net.agrees()
         net.follows(prefixes[0], ["192.0.2.254%wan"])
         net.follows(prefixes[7_000], ["10.0.0.2%lan"])
         net.weir.process.send_signal(signal.SIGSTOP)
@@ -312,13 +314,13 @@ def test_a_table_that_changes_is_followed_and_read_anew_where_messages_are_lost(
             net.weir.process.send_signal(signal.SIGCONT)
         assert wait_for(lambda: "the kernel told more than was read" in net.weir.log()), net.weir.log()
         assert wait_for(lambda: count() == before + len(prefixes) - 3_000), (count(), before)
-        assert net.differences() == []
+        net.agrees()
         assert not net.routes(prefixes[0])
         net.follows(prefixes[8_000], ["192.0.2.254%wan"])
         net.control.run("ip", "route", "flush", "proto", "boot")
         net.control.run("ip", "-6", "route", "flush", "proto", "boot")
         assert wait_for(lambda: count() == before), (count(), before)
-        assert net.differences() == []
+        net.agrees()
         check_account(net.weir.show("stats"))
 
 
@@ -327,4 +329,4 @@ def test_a_tap_is_taken_down_with_weir():
     with Lab() as lab:
         net = Controlled(lab)
         net.weir.stop()
-        assert net.links() == {}
+        assert wait_for(lambda: net.links() == {}), net.links()

@@ -82,6 +82,7 @@ def test_vlans_qinq_and_a_vrf_of_linux():
             guest.run("ip link add link eth0 name v99 type vlan id 99 && ip address add 192.0.99.9/24 dev v99 && ip link set dev v99 up")
             guest.run("ping -n -q -c 1 -W 1 192.0.99.1", check=False)
             assert wait_for(lambda: weir.drops().get("plain.forward unknown-tag")), weir.drops()
-            assert {row["name"]: row["unknown_tags"] for row in weir.show("interfaces", "--function", "plain")}["trunk"] == "99"
+            unknown = lambda: {row["name"]: row["unknown_tags"] for row in weir.show("interfaces", "--function", "plain")}["trunk"]
+            assert wait_for(lambda: unknown() == "99"), unknown()
             weir.stats()
             weir.stop()

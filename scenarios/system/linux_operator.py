@@ -15,7 +15,7 @@ _IF_NAME, _IF_IN_OCTETS = (f"1.3.6.1.2.1.31.1.1.1.{column}" for column in (1, 6)
 
 
 def _ping(host, address, count, *more):
-    host.run("ping", "-n", "-q", "-c", str(count), "-i", "0.05", "-W", "5", *more, address)
+    host.run("ping", "-n", "-q", "-c", str(count), "-i", "0.05", "-W", "60", *more, address)
 
 
 def test_an_operator_logs_in():

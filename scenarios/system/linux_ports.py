@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 from lab import PATIENCE
-from lab.hosts import Between, config
+from lab.hosts import Between, config, ping
 from lab.netns import Lab
 from lab.packets import GRE, IP, UDP, Dot1AD, Dot1Q, Ether, is_of_the_link, payload, raw
 from lab.weir import PROGRAM, Weir, wait_for
@@ -71,8 +71,7 @@ def test_fragments_cross_the_router():
     for driver in ("af_packet", "af_xdp"):
         with Lab() as lab:
             net = Between(lab, config(driver))
-            said = net.lan.run("ping", "-c", "5", "-i", "0.1", "-s", "4000", "198.51.100.1")
-            assert " 0% packet loss" in said, said
+            ping(net.lan, "198.51.100.1", 5, "-s", "4000", interval=0.1)
             net.check_against_kernel()
             net.weir.stop()
 
@@ -90,7 +89,7 @@ def test_an_af_packet_port_needs_no_help_with_checksums():
         code = "import socket; c = socket.create_connection(('198.51.100.1', 7000), 60); c.sendall(b'hello'); print(c.recv(9))"
         said = net.lan.run("python3", "-c", code)
         assert "hello" in said, said
-        server.wait(60)
+        server.wait(PATIENCE)
 
 
 def _state(namespace, interface):
@@ -120,7 +119,7 @@ def test_an_interface_is_left_as_it_was():
             assert _state(own, "a") == (1500, 0), _state(own, "a")
             with Weir(own, script, folder=folder) as weir:
                 weir.process.send_signal(signal.SIGKILL)
-                weir.process.wait(120)
+                weir.process.wait(PATIENCE)
             own.run("ip", "link", "set", "dev", "a", "xdp", "off", check=False)
             assert _state(own, "a") == (1400, 0), _state(own, "a")
             # Another name, and another port: it mends what it finds.

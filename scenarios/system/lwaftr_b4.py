@@ -23,7 +23,7 @@ import threading
 
 from lab import Skipped
 from lab.guest import BOOT, Card, Guest
-from lab.hosts import speaks_ipv6
+from lab.hosts import PATIENT, check_answered, speaks_ipv6
 from lab.netns import Lab
 from lab.packets import payload
 from lab.weir import Weir, wait_for
@@ -207,11 +207,11 @@ class Net:
         speaks_ipv6(access)
         access.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1", "net.ipv6.icmp.ratelimit=0")
         self.lab.wire((self.relay, "access", "02:00:00:00:00:02"), (access, "weir", "02:00:00:00:03:02"))
-        access.run("ip", "address", "add", "2001:db8:f::2/64", "dev", "weir")
+        access.run("ip", "address", "add", "2001:db8:f::2/64", "dev", "weir", "nodad")
         access.run("ip", "-6", "route", "add", f"{AFTR}/128", "via", "2001:db8:f::1")
         cards = [Card("virtio-net-pci", f"02:00:00:00:04:0{n}", access, name, f"02:00:00:00:05:0{n}") for name, n in CUSTOMERS.items()]
         for name, n in CUSTOMERS.items():
-            access.run("ip", "address", "add", f"2001:db8:c:{n}::ff/64", "dev", name)
+            access.run("ip", "address", "add", f"2001:db8:c:{n}::ff/64", "dev", name, "nodad")
             access.run("ip", "link", "set", name, "mtu", str(ACCESS_MTU[name]))
         self.guest = Guest(self.lab, cards, iommu=False, memory=512, cores=2, modules=_MODULES)
         for card, (name, n) in enumerate(CUSTOMERS.items()):
@@ -271,8 +271,9 @@ class Net:
         assert (back, address) == (digest, SHARED) and first <= int(port) <= last, said
 
 
-def _all_answered(said):
-    assert " 0% packet loss" in said, said
+def _ping(count, *more):
+    """A ping of which `check_answered` is told."""
+    return " ".join(("ping", "-n", "-c", str(count), *PATIENT, *more))
 
 
 def test_two_customers_browse_behind_one_address():
@@ -282,7 +283,7 @@ def test_two_customers_browse_behind_one_address():
         net = Net(lab)
         assert net.learnt() == "192.0.2.1"
         for name in CUSTOMERS:
-            _all_answered(net.at_home(name, f"ping -n -q -c 3 -W 60 {FAR}"))
+            check_answered(net.at_home(name, _ping(3, FAR)), 3)
         # The wider way first: what the server learns counts for the address, which both share.
         for name, expected in (("two", 1460), ("one", 1360)):
             net.fetch(name, 3_000_000)
@@ -290,17 +291,17 @@ def test_two_customers_browse_behind_one_address():
         # Too big for a way behind the relay: who is told sits behind NAT in a tunnel.
         said = net.at_home("two", f"ping -n -c 2 -W 20 -M do -s 1400 {NARROW}", check=False)[1]
         assert "mtu = 1300" in said or "mtu=1300" in said, said
-        _all_answered(net.at_home("two", f"ping -n -q -c 2 -W 60 -M do -s 1272 {NARROW}"))
+        check_answered(net.at_home("two", _ping(2, "-M", "do", "-s", "1272", NARROW)), 2)
         # Without DF all of it arrives in pieces, of IPv4 and of the tunnel. Nobody on the way cuts what is in pieces already (RFC 8200 section
         # 5), so the relay has to know the narrowest way.
-        large = f"ping -n -q -c 3 -W 60 -M dont -s 4000 {FAR}"
-        _all_answered(net.at_home("two", large))
+        large = _ping(3, "-M", "dont", "-s", "4000", FAR)
+        check_answered(net.at_home("two", large), 3)
         net.weir.reload(RELAY.replace('"access" },\n  routes', '"access", mtu = 1400 },\n  routes'))
         for name in CUSTOMERS:
-            _all_answered(net.at_home(name, large))
+            check_answered(net.at_home(name, large), 3)
         for name in CUSTOMERS:
             first, _ = _ports(name)
-            _all_answered(net.far.run("ping", "-n", "-q", "-c", "3", "-W", "60", "-e", str(first + 7), SHARED))
+            check_answered(net.far.run(*_ping(3, "-e", str(first + 7), SHARED).split()), 3)
         _trace(net)
         # What Linux does if it is not told otherwise: a limit of tunnels within tunnels, in front of the packet (RFC 2473 section 4.1.1).
         net.at_cpe("two", "ip link set dev lw4o6 type ip6tnl encaplimit 4")
@@ -356,4 +357,4 @@ def _withdraw(net):
     for command, hop in (("disable", None), ("enable", "192.0.2.1")):
         net.birdc("relay", command, "core")
         assert wait_for(lambda expected=hop: net.learnt() == expected), (command, net.learnt())
-    _all_answered(net.at_home("one", f"ping -n -q -c 1 -W 60 {FAR}"))
+    check_answered(net.at_home("one", _ping(1, FAR)), 1)

@@ -67,7 +67,7 @@ def test_who_comes_by_tls_proves_who_they_are():
             said = ofctl("dump-flows", name=name)
             assert "actions=output" not in said, said
             _says(switch, "listening; refused 127.0.0.1:", why)
-            assert why in switch.weir.log()
+            assert wait_for(lambda words=why: words in switch.weir.log()), switch.weir.log()
         # It does not let itself be driven by who does not trust it either.
         assert "actions=output" not in ofctl("dump-flows", ca="other-ca")
         _says(switch, "it refuses the certificate that it is shown")
@@ -78,7 +78,7 @@ def test_who_comes_by_tls_proves_who_they_are():
             silent = [socket.create_connection(("127.0.0.1", LISTEN)) for _ in range(40)]
         assert "actions=output:2" in ofctl("dump-flows")
         switch.passes(1, 2, [2])
-        assert wait_for(lambda: "has not proved who it is in time" in switch.weir.log(), 30.0), switch.weir.log()
+        assert wait_for(lambda: "has not proved who it is in time" in switch.weir.log()), switch.weir.log()
         for one in silent:
             one.close()
         # Others are trusted from now on, and it is another one itself.
@@ -133,13 +133,15 @@ def test_unix_sockets():
         switch = Switch(lab, keys, folder)
         ofctl = lambda path, *words: switch.ofctl(*words, to=f"unix:{path}")
         _says(switch, "not connected: No such file or directory")
-        assert wait_for(left.is_socket)
+        # Each has a thread of its own; what was left behind is a socket, too, at which nobody listens any more.
+        answers = lambda path: "LIVE" in switch.ofctl("show", check=False, to=f"unix:{path}")
+        assert wait_for(lambda: answers(there)) and wait_for(lambda: answers(left)), switch.weir.log()
         ofctl(there, "add-flow", "in_port=1,actions=output:2")
         assert "actions=output:2" in ofctl(left, "dump-flows")
         for path in (there, left):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
-        rows = {row["name"]: row for row in switch.weir.show("services")["services"]}
-        assert "is no socket" in rows[f"switch.listen:unix:{other}"]["failure"], rows
+        rows = lambda: {row["name"]: row for row in switch.weir.show("services")["services"]}
+        assert wait_for(lambda: "is no socket" in (rows()[f"switch.listen:unix:{other}"]["failure"] or "")), rows()
         assert other.read_text(encoding="utf-8") == "precious"
         controller = Controller(switch.namespace, path=folder / "c.sock")
         switch.is_in("controlled")

@@ -8,8 +8,8 @@ from lab.weir import Weir, wait_for
 _COUNT = 3
 
 
-def _ping(hosts, source, to):
-    return " bytes from " in hosts[source].run("ping", "-n", "-c", "1", "-W", "5", f"10.0.0.{to + 1}", check=False)
+def _ping(hosts, source, to, wait="5"):
+    return " bytes from " in hosts[source].run("ping", "-n", "-c", "1", "-W", wait, f"10.0.0.{to + 1}", check=False)
 
 
 def test_its_learning_switch():
@@ -39,7 +39,7 @@ def test_its_learning_switch():
         assert packets_in() >= len(pairs), state()
         before, carried = packets_in(), sum(row["packets"] for row in flows())
         for pair in pairs:
-            assert _ping(hosts, *pair), state()
+            assert _ping(hosts, *pair, "60"), state()
         assert packets_in() == before, state()
         assert sum(row["packets"] for row in flows()) >= carried + 2 * len(pairs), state()
         assert "Traceback" not in ryu.told() and "EventOFPErrorMsg received" not in ryu.told(), ryu.told()

@@ -59,7 +59,7 @@ def test_linux_follows_a_redirect():
                 pings.wait()
             # From here on nothing comes by Weir.
             before = weir.stats()["ports"]["lan"]["rx_packets"]
-            host.run("ping", "-c", "20", "-i", "0.01", "-W", "5", FAR)
+            host.run("ping", "-c", "20", "-i", "0.01", "-W", "60", FAR)
             assert weir.stats()["ports"]["lan"]["rx_packets"] - before < 20, "the host still goes by Weir"
 
 
@@ -67,5 +67,5 @@ def test_nobody_is_told_unless_asked_for():
     """Without the key the packets arrive all the same, and the host stays with Weir."""
     with Lab() as lab:
         host, _ = one_lan(lab, "af_packet", redirects=False)
-        host.run("ping", "-c", "5", "-i", "0.05", "-W", "5", FAR)
+        host.run("ping", "-c", "5", "-i", "0.05", "-W", "60", FAR)
         assert via(host) == "10.0.0.1"

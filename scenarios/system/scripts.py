@@ -4,11 +4,10 @@ import os
 import pathlib
 import signal
 import subprocess
-import time
 
 from lab import PATIENCE
 from lab.netns import run
-from lab.weir import PROGRAM, ROOT
+from lab.weir import PROGRAM, ROOT, wait_for
 
 _ENVIRONMENT = {**os.environ, "WEIR": str(PROGRAM), "SECONDS_OF_TRAFFIC": "1"}
 
@@ -41,23 +40,27 @@ def test_run_shows_a_router_at_work():
     assert shown.returncode == 0, said
     assert "unaccounted" in said and " 0% packet loss" in said and "Gbit/s" in said, said
     assert len(said.splitlines()) < 60, said
-    assert not _left_behind(shown.pid)
+    assert wait_for(lambda: not _left_behind(shown.pid)), _left_behind(shown.pid)
 
 
 def test_run_cleans_up_when_it_is_interrupted():
     """By Ctrl-C early on, and by SIGTERM in the middle of the traffic."""
-    for sign, delay in ((signal.SIGINT, 0.5), (signal.SIGTERM, 3.5)):
+    has_a_namespace = lambda pid: f"weir-{pid}-" in run("ip", "netns", "list")
+    # One that listens, and one that sends.
+    has_traffic = lambda pid: sum("iperf3" in name for name in _processes(pid)) == 2
+    for sign, is_time in ((signal.SIGINT, has_a_namespace), (signal.SIGTERM, has_traffic)):
         shown = subprocess.Popen(
             ROOT / "scenarios/run.sh", env=_ENVIRONMENT | {"SECONDS_OF_TRAFFIC": "20"}, stdout=-3, stderr=-3,
             start_new_session=True,
             # Who runs in the background has Ctrl-C ignored, and hands that on; bash cannot undo it.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        time.sleep(delay)
+        assert wait_for(lambda: is_time(shown.pid), interval=0.01), _processes(shown.pid)
         # Ctrl-C reaches everybody in front of the terminal.
         os.killpg(shown.pid, sign) if sign == signal.SIGINT else shown.send_signal(sign)
         assert shown.wait(PATIENCE) == 128 + sign
-        assert not _left_behind(shown.pid)
+        # What was ended need not be gone yet.
+        assert wait_for(lambda: not _left_behind(shown.pid)), _left_behind(shown.pid)
 
 
 def test_demo_agrees_with_its_files():

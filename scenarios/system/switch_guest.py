@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 
-from lab import Skipped, pcapfile
+from lab import PATIENCE, Skipped, pcapfile
 from lab.guest import Guest, Inside, VhostCard
 from lab.netns import Lab
 from lab.packets import IP, UDP, Ether, payload, raw
@@ -64,7 +64,7 @@ class _Guests:
         for words in (("del-flows",), *(("add-flow", flow) for flow in flows)):
             command, *rest = words
             done = subprocess.run(
-                ("timeout", "20", "ovs-ofctl", "-O", "OpenFlow13", command, f"unix:{self.folder}/guests.mgmt", *rest), capture_output=True, text=True, check=False
+                ("timeout", str(int(PATIENCE)), "ovs-ofctl", "-O", "OpenFlow13", command, f"unix:{self.folder}/guests.mgmt", *rest), capture_output=True, text=True, check=False
             )
             assert done.returncode == 0, done.stderr
 
@@ -77,7 +77,7 @@ class _Guests:
             source.send(*frames[start : start + 20])
             ours = lambda got, end=start + 20: [frame for frame in got if frame[12:14] == b"\x08\0"][:end]
             got = ours(to.wait(lambda got, end=min(start + 20, count): len(ours(got, end)) >= end))
-        assert got == frames, (len(got), count)
+        assert got == frames, (len(got), count, self.host.drops(), self.host.log())
 
     def comes(self, source, to):
         """Sends frames until one arrives: a link has come up again."""
@@ -88,7 +88,7 @@ class _Guests:
             source.send(frame)
             return frame in to.wait(lambda got: frame in got, 0.2)
 
-        assert wait_for(one, 60.0), f"{self.host.drops()}\n{self.host.log()}"
+        assert wait_for(one), f"{self.host.drops()}\n{self.host.log()}"
 
 
 def _kill(weir):
@@ -164,7 +164,7 @@ def test_a_host_that_dies_comes_again():
         net.comes(net.left, net.right)
         for _ in range(2):
             _kill(net.host)
-            assert wait_for(lambda: not guest.show("ports")[0]["link_up"], 60.0)
+            assert wait_for(lambda: not guest.show("ports")[0]["link_up"])
             guest.stats()
             net.host = net.weir(net.namespace, net.script)
             net.flows(*_SINGLE)
@@ -234,7 +234,7 @@ def _folder():
 def _grows(weir, port, what="rx_packets"):
     """Waits until a port counts more."""
     before = weir.stats()["ports"][port][what]
-    assert wait_for(lambda: weir.stats()["ports"][port][what] > before + 1000, 60.0), f"{port} {what} stays at {before}:\n{weir.output()}\n{weir.log()}"
+    assert wait_for(lambda: weir.stats()["ports"][port][what] > before + 1000), f"{port} {what} stays at {before}:\n{weir.output()}\n{weir.log()}"
 
 
 def test_either_end_of_a_link_may_go_and_come():

@@ -19,7 +19,7 @@ def test_route_changes_lose_nothing():
     """Single changes and batches, of the route in use and of others around it."""
     with Lab() as lab:
         net = Between(lab, config("af_xdp", _HOPS), bare=True)
-        stream = Stream(net.lan_wire, 5000)
+        stream = Stream(net.lan_wire, 5000, sink=net.wan_wire)
         for n in range(20):
             hop = f"192.0.2.{253 + n % 2}"
             net.weir.command("route", "add", "198.51.100.0/24", "via", hop)
@@ -49,7 +49,7 @@ def test_a_hundred_reloads_lose_nothing():
             return text.replace('["0.0.0.0/0"]', f'["10.{n}.0.0/16"] = "192.0.2.253", ["0.0.0.0/0"]')
 
         net = Between(lab, script(1), bare=True)
-        stream = Stream(net.lan_wire, 3000)
+        stream = Stream(net.lan_wire, 3000, sink=net.wan_wire)
         for n in range(2, 102):
             net.weir.reload(script(n))
         sent = stream.stop()
@@ -69,7 +69,7 @@ def test_rebuilds_keep_the_account():
             return config("af_packet", f"hash_seed = {n}, {STATIC}")
 
         net = Between(lab, script(1), bare=True)
-        stream = Stream(net.lan_wire, 3000)
+        stream = Stream(net.lan_wire, 3000, sink=net.wan_wire)
         for n in range(2, 12):
             net.weir.reload(script(n))
             net.weir.stats()
@@ -90,8 +90,8 @@ def test_layouts_keep_the_order():
         with Lab() as lab:
             script = config("af_packet", f'layout = "{layout}", {STATIC}').replace("workers = { 1 }", "workers = { 0, 1 }")
             net = Between(lab, script, bare=True)
-            stream = Stream(net.lan_wire, 4000)
-            time.sleep(1)
+            stream = Stream(net.lan_wire, 4000, sink=net.wan_wire)
+            assert wait_for(lambda: stream.sent >= 4000), stream.sent
             check_all_arrived(net.wan_wire, stream.stop())
             crossed = {worker["id"]: worker["account"]["links_in"] for worker in net.weir.stats()["workers"]}
             assert crossed["1"] > 3000, (layout, crossed)
@@ -114,10 +114,15 @@ def test_sigterm_in_the_middle_of_a_burst():
             stream.stop()
             check_account(stats)
             assert stats["account"]["held"] == 0, stats["account"]
-            time.sleep(0.1)
-            arrived = len(numbers(net.wan_wire.frames())) + net.wan_wire.lost()
             routed = stats["ports"]["lan"]["rx_packets"] - sum(drops_of(stats).values())
-            assert arrived == routed, (arrived, routed, stats["ports"], drops_of(stats))
+            lost = []
+
+            def arrived():
+                # To be told of those that were lost makes the kernel forget them.
+                lost.append(net.wan_wire.lost())
+                return len(numbers(net.wan_wire.frames())) + sum(lost)
+
+            assert wait_for(lambda: arrived() == routed), (arrived(), routed, stats["ports"], drops_of(stats))
 
 
 def test_an_overrun_worker():
@@ -135,11 +140,14 @@ def test_an_overrun_worker():
             net.weir.process.send_signal(signal.SIGCONT)
             sent = stream.stop()
             assert wait_for(lambda: _settled(net.weir))
+            port = lambda: net.weir.stats()["ports"]["lan"]
+            if port()["rx_missed"] is not None:
+                # The kernel may still have some in hand.
+                told = lambda lan: lan["rx_packets"] + lan["rx_missed"] + (lan["rx_nobuf"] or 0)
+                assert wait_for(lambda: told(port()) == sent), (driver, sent, port())
             stats = net.weir.stats()
             lan, wan = stats["ports"]["lan"], stats["ports"]["wan"]
             assert lan["rx_packets"] < sent, f"{driver}: nothing was overrun"
-            if lan["rx_missed"] is not None:
-                assert lan["rx_packets"] + lan["rx_missed"] + (lan["rx_nobuf"] or 0) == sent, (driver, sent, lan)
             frames = net.wan_wire.wait(lambda frames: len(frames) >= wan["tx_packets"])
             arrived = numbers(frames)
             assert len(arrived) == lan["rx_packets"] - sum(drops_of(stats).values()), (driver, len(arrived), lan, stats["drops"])
@@ -162,11 +170,12 @@ def test_a_veth_deleted_while_running():
     for driver in ("af_packet", "af_xdp"):
         with Lab() as lab:
             net = Between(lab, config(driver, STATIC), bare=True)
-            stream = Stream(net.lan_wire, 3000)
+            # None may be lost before it is received, and where most lead nowhere nobody sees how far behind a busy machine is: so they are few.
+            stream = Stream(net.lan_wire, 1000)
             assert wait_for(lambda: len(numbers(net.wan_wire.frames())) > 300)
             net.wan.run("ip", "link", "del", "eth0")
             assert wait_for(lambda: not net.weir.stats()["ports"]["wan"]["link_up"]), "the port is still up"
-            time.sleep(0.3)
+            assert wait_for(lambda enough=stream.sent + 300: stream.sent > enough)
             sent = stream.stop()
             assert wait_for(lambda: net.weir.stats()["ports"]["lan"]["rx_packets"] >= sent)
             # The router still answers on its other port.

@@ -6,7 +6,8 @@ import re
 import shutil
 import tempfile
 
-from lab.hosts import Between
+from lab import PATIENCE
+from lab.hosts import PATIENT, Between, check_answered, ping
 from lab.netns import Lab
 from lab.weir import check_account, wait_for
 
@@ -19,9 +20,9 @@ def _config(name):
     return text.replace("af_packet:veth-", "af_packet:").replace('file = "lua/', f'file = "')
 
 
-def _ping(host, *arguments, check=True, wait=20):
-    """Says what comes back; who waits for nothing to come back need not wait as long as on a busy machine."""
-    return host.run("ping", "-n", "-q", "-i", "0.02", "-W", str(wait), *arguments, check=check)
+def _is_unanswered(host, target):
+    """Whether nothing comes back."""
+    return " 100% packet loss" in host.run("ping", "-n", "-q", "-i", "0.02", "-c", "3", "-W", "1", target, check=False)
 
 
 def _answers(net, forwarded):
@@ -29,12 +30,12 @@ def _answers(net, forwarded):
     # Own addresses, on the near side and on the far one; the hosts found the router by ARP.
     for host, targets in ((net.lan, ("10.0.0.1", "192.0.2.1")), (net.wan, ("192.0.2.1", "10.0.0.1"))):
         for target in targets:
-            assert " 0% packet loss" in _ping(host, "-c", "5", target), target
+            ping(host, target, 5, interval=0.2)
     assert "02:00:00:00:00:02" in net.lan.run("ip", "neighbor", "show", "10.0.0.1")
     # Through it: the fast path.
     before = _passed(net, forwarded)
-    assert " 0% packet loss" in _ping(net.lan, "-c", "50", "198.51.100.1")
-    assert " 0% packet loss" in _ping(net.wan, "-c", "20", "10.0.0.2")
+    ping(net.lan, "198.51.100.1", 50)
+    ping(net.wan, "10.0.0.2", 20)
     assert _passed(net, forwarded) - before >= 70, "pings and answers go by the fast path"
     # The TTL ends here, on either side (RFC 1812 section 5.3.1).
     for host, target, router in ((net.lan, "198.51.100.1", "10.0.0.1"), (net.wan, "10.0.0.2", "192.0.2.1")):
@@ -42,15 +43,15 @@ def _answers(net, forwarded):
         hops = re.findall(r"^ *\d+ +(\S+)", said, re.M)
         assert hops == [router, target], hops
     # Options are the slow path's (RFC 1812 section 5.3.13): the route is recorded, with the side that it leaves by.
-    said = net.lan.run("ping", "-n", "-R", "-c", "2", "-W", "2", "198.51.100.1")
-    assert "192.0.2.1" in said and " 0% packet loss" in said, said
+    said = ping(net.lan, "198.51.100.1", 2, "-R", interval=0.2)
+    assert "192.0.2.1" in said, said
     # A neighbour that nobody wrote down is found by the router; one that is not there is told of (RFC 1812 section 5.2.7.1).
     net.lan.run("ip", "address", "add", "10.0.0.3/24", "dev", "eth0")
-    assert " 0% packet loss" in _ping(net.wan, "-c", "5", "10.0.0.3")
-    said = net.wan.run("ping", "-n", "-c", "2", "-i", "0.2", "-W", "10", "10.0.0.9", check=False)
+    ping(net.wan, "10.0.0.3", 5, interval=0.2)
+    said = net.wan.run("ping", "-n", "-c", "2", "-i", "0.2", "-W", "60", "10.0.0.9", check=False)
     assert "From 192.0.2.1" in said and "Unreachable" in said, said
     # Six fragments to the router itself, and its answer.
-    assert " 0% packet loss" in _ping(net.lan, "-c", "3", "-s", "8000", "-M", "dont", "10.0.0.1")
+    ping(net.lan, "10.0.0.1", 3, "-s", "8000", "-M", "dont", interval=0.2)
     check_account(net.weir.stats())
     net.check_against_kernel()
 
@@ -75,20 +76,19 @@ def test_a_script_leaves_to_the_router_what_is_its():
         _answers(net, ("wiring.from-lan", "wiring.from-wan"))
         # A host behind 10.0.0.2 that no route leads to: what is for it goes back to the gateway on wan.
         net.lan.run("ip", "address", "add", "10.1.0.1/32", "dev", "lo")
-        assert " 100% packet loss" in _ping(net.wan, "-c", "3", "10.1.0.1", check=False, wait=1)
+        assert _is_unanswered(net.wan, "10.1.0.1")
         net.weir.command("table", "add", "from-wan.routes", "10.1.0.0/16", "value", "2")
-        assert " 0% packet loss" in _ping(net.wan, "-c", "20", "10.1.0.1"), "from now on"
+        ping(net.wan, "10.1.0.1", 20)
         rows = {row["key"]: row for row in net.weir.show("entries", "from-wan.routes", "--function", "wiring")}
         assert (rows["10.1.0.0/16"]["value"], rows["10.1.0.0/16"]["source"]) == (2, "cli"), rows
         assert rows["0.0.0.0/0"]["source"] == "config", rows
         # Given the value that it has, again and again: no packet is without a route meanwhile.
         changes = pathlib.Path(folder) / "changes.txt"
         changes.write_text("from-wan.routes 10.1.0.0/16 value 2\n" * 500, encoding="utf-8")
-        steady = net.wan.popen("ping", "-n", "-q", "-i", "0.005", "-c", "400", "10.1.0.1", stdout=-1)
+        steady = net.wan.popen("ping", "-n", "-i", "0.005", "-c", "400", *PATIENT, "10.1.0.1", stdout=-1)
         for _ in range(10):
             net.weir.command("table", "set", "--from", changes)
-        said, _ = steady.communicate(timeout=60)
-        assert " 0% packet loss" in said, said
+        check_answered(steady.communicate(timeout=PATIENCE)[0], 400)
         net.weir.command("table", "del", "from-wan.routes", "10.1.0.0/16")
-        assert wait_for(lambda: " 100% packet loss" in _ping(net.wan, "-c", "3", "10.1.0.1", check=False, wait=1))
+        assert wait_for(lambda: _is_unanswered(net.wan, "10.1.0.1"))
         net.weir.stop()
