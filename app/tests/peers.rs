@@ -232,7 +232,7 @@ fn what_cannot_be_is_refused() {
     let mut command = with("dies", &folder, &[]);
     let output = command.env("PATH", "/nowhere").output().unwrap();
     if !without_dpdk(&output) && !Path::new("/usr/sbin/dpdk-testpmd").exists() {
-        assert!(!output.status.success() && said(&output).contains("apt-get install dpdk"), "{}", said(&output));
+        assert!(!output.status.success() && said(&output).contains("apt-get install dpdk-dev"), "{}", said(&output));
         assert_eq!(record(&output)["partial"], "no peer could be measured");
     }
     left_nothing(&folder);

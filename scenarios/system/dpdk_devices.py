@@ -2,9 +2,10 @@
 
 import json
 import pathlib
+import socket
 import tempfile
 
-from lab import pcapfile
+from lab import PATIENCE, pcapfile
 from lab.packets import IP, UDP, Ether, payload, raw
 from lab.weir import Weir, check_account, wait_for
 
@@ -76,3 +77,33 @@ def test_memif_between_two_processes():
         assert set(written) <= set(frames)
         turns = sum(len(one) >= len(next_one) for one, next_one in zip(written, written[1:]))
         assert turns < count / len(frames), turns
+
+
+def test_a_memif_whose_first_peer_hangs_up_finds_the_next():
+    """Whoever takes the connection and goes before the link is up leaves no trace in the driver: the port is opened again until there is a link."""
+    with tempfile.TemporaryDirectory(prefix="weir-memif-") as folder:
+        folder = pathlib.Path(folder)
+        path = folder / "memif.sock"
+        script = """
+        port {{ name = "link", device = "memif:0,role={role},socket={path}" }}
+        port {{ name = "null", device = "mem:null" }}
+        forward {{ pairs = {{ {{ "link", "null" }} }}, workers = {{ 0 }} }}
+        """
+        link_up = lambda weir: any(row["link_up"] for row in weir.show("ports") if row["name"] == "link")
+        ends = {role: folder / role for role in ("client", "server")}
+        for end in ends.values():
+            end.mkdir()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(str(path))
+            listener.listen()
+            listener.settimeout(PATIENCE)
+            with Weir(None, script.format(role="client", path=path), ends["client"]) as client:
+                listener.accept()[0].close()
+                listener.close()
+                path.unlink()
+                assert not link_up(client)
+                with Weir(None, script.format(role="server", path=path), ends["server"]) as server:
+                    assert wait_for(lambda: link_up(client) and link_up(server)), client.log()
+                    assert "the link did not come up" in client.log(), client.log()
+                    client.stop()
+                    server.stop()

@@ -365,9 +365,8 @@ impl Loaded {
             if let Some(problem) = problem {
                 errors.push(element.error(ErrorKind::Malformed, &path, problem));
             }
-            let shareable = config.device == "null"
-                || config.device.starts_with("mem")
-                || joint::joint_of(&config.device).is_some();
+            let word = config.device.split(':').next();
+            let shareable = matches!(word, Some("null" | "mem")) || joint::joint_of(&config.device).is_some();
             if let Some(other) = used.insert(&config.device, name).filter(|_| !shareable) {
                 let problem = format!("\"{}\" is the device of port \"{other}\" too", config.device);
                 let error = element.error(ErrorKind::Conflict, &path, problem);

@@ -31,6 +31,9 @@ pub(crate) fn is_control(id: &str) -> bool {
 /// How long a worker that has a core may take to answer before it counts as stalled.
 pub(crate) const ANSWER: Duration = Duration::from_secs(2);
 
+/// The same where a start or a reload is refused otherwise: others may have the core for seconds.
+pub(crate) const INSTALLED: Duration = Duration::from_secs(8);
+
 /// How long one may take that did not answer when it was asked before, and answers at once if it goes round again.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -244,7 +247,7 @@ impl Engine {
         self.links = layout_plan.links;
         let mut left: Vec<Leftover> = Vec::new();
         for (id, answer) in answers {
-            left.push(answer.wait(ANSWER).ok_or(EngineError::Stalled(id))?);
+            left.push(answer.wait(INSTALLED).ok_or(EngineError::Stalled(id))?);
         }
         self.drain_old_links(left);
         Ok(())

@@ -10,7 +10,7 @@ use weir_stage::{Rx, Tx};
 
 use crate::asked::Asked;
 use crate::counters::Count;
-use crate::engine::{ANSWER, Engine, EngineError};
+use crate::engine::{ANSWER, Engine, EngineError, INSTALLED};
 use crate::layout::LayoutPlan;
 use crate::plan::{PlanSource, WorkerPlan};
 use crate::transmit::TransmitQueue;
@@ -223,7 +223,7 @@ impl Engine {
         }
         let (mut lifted, mut silent) = (Vec::new(), None);
         for (at, answer) in asked {
-            match answer.wait(ANSWER).ok_or(()).or_else(|()| self.withdraw(at, &answer)) {
+            match answer.wait(INSTALLED).ok_or(()).or_else(|()| self.withdraw(at, &answer)) {
                 Ok(parts) => lifted.push((at, parts)),
                 Err(id) => silent = silent.or(Some(id)),
             }

@@ -25,10 +25,15 @@ pub(crate) fn devargs(device: &Device, pairs: u16, mtu: u16, number: u32) -> Dev
     let given = device
         .options()
         .iter()
-        .filter(|(key, _)| !(device.kind() == Kind::Memif && key == "socket"))
+        .filter(|(key, _)| !is_ours(device.kind(), key))
         .map(|(key, value)| format!("{key}={value}"));
     let arguments: Vec<String> = own_arguments(device, pairs, mtu).into_iter().chain(given).collect();
     Devargs { bus: "vdev", name, arguments: arguments.join(",") }
+}
+
+/// Whether the driver is told of an option in other words, or not at all.
+fn is_ours(kind: Kind, key: &str) -> bool {
+    matches!((kind, key), (Kind::Memif, "socket") | (Kind::Null, "blank"))
 }
 
 /// The arguments that follow from the device string and the configuration, as opposed to given options.
@@ -75,6 +80,7 @@ mod tests {
             ("tap:dtap0", "net_tap_weir3", "iface=dtap0"),
             ("null", "net_null_weir3", ""),
             ("null:no-rx=1", "net_null_weir3", "no-rx=1"),
+            ("null:blank=0,size=64", "net_null_weir3", "size=64"),
             ("vdev:net_pcap0,rx_pcap=a,tx_pcap=b", "net_pcap0", "rx_pcap=a,tx_pcap=b"),
             ("vdev:net_ring0", "net_ring0", ""),
             ("memif:7,role=server", "net_memif_weir3", "id=7,socket=/run/memif.sock,socket-abstract=no,role=server"),

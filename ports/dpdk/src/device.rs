@@ -5,7 +5,7 @@
 //! | `af_xdp:IF` | a Linux interface by AF_XDP |
 //! | `af_packet:IF` | a Linux interface by AF_PACKET |
 //! | `tap:NAME` | a TAP interface that is made for the occasion |
-//! | `null` | receives zeros without end, swallows what is sent; `null:no-rx=1` is silent |
+//! | `null` | receives zeros without end, or with `null:blank=0` what is left in buffers, swallows what is sent; `null:no-rx=1` is silent |
 //! | `vdev:DEVARGS` | any virtual device of DPDK's, in DPDK's own words |
 //! | `memif:ID` | shared memory with another process; `role=server` or `client`, `socket=PATH` |
 //! | `vhost:PATH` | the host's end of a virtio link; `client=1` connects instead of listening |
@@ -76,7 +76,13 @@ const FACTS: [Facts; 9] = [
         options: &["qdisc_bypass"],
     },
     Facts { kind: Kind::Tap, word: "tap", name: "NAME", driver: "net_tap", options: &["mac"] },
-    Facts { kind: Kind::Null, word: "null", name: "", driver: "net_null", options: &["size", "copy", "no-rx"] },
+    Facts {
+        kind: Kind::Null,
+        word: "null",
+        name: "",
+        driver: "net_null",
+        options: &["size", "copy", "no-rx", "blank"],
+    },
     Facts { kind: Kind::Vdev, word: "vdev", name: "DEVARGS", driver: "", options: &[] },
     Facts {
         kind: Kind::Memif,
@@ -268,8 +274,8 @@ fn check_option(key: &str, value: &str) -> Result<(), String> {
     match key {
         "role" => one_of(&["server", "client"]),
         "zero-copy" => one_of(&["yes", "no"]),
-        "client" | "server" | "tso" | "packed_vq" | "in_order" | "mrg_rxbuf" | "no-rx" | "copy" | "force_copy"
-        | "qdisc_bypass" => one_of(&["0", "1"]),
+        "client" | "server" | "tso" | "packed_vq" | "in_order" | "mrg_rxbuf" | "no-rx" | "copy" | "blank"
+        | "force_copy" | "qdisc_bypass" => one_of(&["0", "1"]),
         "start_queue" => number(0, 1023),
         "busy_budget" => number(0, 65_535),
         "size" => number(14, 9216),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use weir_packet::Pool;
 use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx, local_mac};
@@ -14,7 +15,7 @@ use crate::gate::Gate;
 use crate::memory::XDP_DATA_ROOM;
 use crate::netif::{Interface, Presence};
 use crate::packet::PacketPort;
-use crate::patience::{XDP_SOCKET, wait_until};
+use crate::patience::{HANDSHAKE, XDP_SOCKET, moment, wait_until};
 use crate::pool::{DpdkPool, Mempool};
 use crate::queue::{DpdkRx, DpdkTx};
 use crate::{Device, DpdkError, Kind, PortConfig, access, figures, longest_mtu};
@@ -71,6 +72,8 @@ struct DpdkPort {
     alive: Arc<AtomicBool>,
     /// Whether its link was ever up since it was opened.
     was_up: bool,
+    /// When it was opened.
+    opened: Option<Instant>,
 }
 
 impl DpdkPort {
@@ -117,6 +120,7 @@ impl DpdkPort {
             ethdev,
             alive,
             was_up: false,
+            opened: None,
         })
     }
 
@@ -207,6 +211,7 @@ impl DpdkPort {
         if let Some(claim) = self.claim.as_ref().filter(|_| self.device.kind() == Kind::AfXdp) {
             claim.note_program();
         }
+        self.opened = Some(moment());
         self.link_up();
         Ok(queues)
     }
@@ -224,7 +229,7 @@ impl DpdkPort {
 
     fn queues(&self, ethdev: &Arc<Ethdev>, rx: u16, tx: u16) -> Queues {
         // This driver leaves in a buffer what was there.
-        let blank = self.abilities.driver == "net_null";
+        let blank = self.abilities.driver == "net_null" && self.device.option("blank") != Some("0");
         let gate = || (self.device.kind() == Kind::Memif).then(Gate::new);
         let receive = (0..rx).map(|queue| -> Box<dyn Rx> {
             // The first speaks for the whole device.
@@ -325,14 +330,22 @@ impl Port for DpdkPort {
             return Some("it hears nothing any more, for the kernel has no buffer left to receive into".to_owned());
         }
         // Those that connect do so once, when they are opened.
-        let is_deserted = self.device.connects_to().is_some() && self.was_up && !self.link_up();
-        is_deserted.then(|| "its peer has gone".to_owned())
+        if self.device.connects_to().is_none() || self.link_up() {
+            return None;
+        }
+        // Whoever takes a connection of a memif and hangs up before the link is up has gone as well, but the driver tells nobody.
+        let refused =
+            self.device.kind() == Kind::Memif && self.opened.is_some_and(|opened| opened.elapsed() > HANDSHAKE);
+        match self.was_up {
+            true => Some("its peer has gone".to_owned()),
+            false => refused.then(|| "its peer took the connection, and the link did not come up".to_owned()),
+        }
     }
 
     /// The device is released when the last of its queues is dropped. It can be opened again then.
     fn close(&mut self) {
         self.alive.store(false, Ordering::Relaxed);
-        (self.ethdev, self.was_up) = (None, false);
+        (self.ethdev, self.was_up, self.opened) = (None, false, None);
     }
 }
 

@@ -59,24 +59,16 @@ impl DpdkRx {
             // SAFETY: the device is started while `device` lives, the queue is this object's alone, and
             // there is room for `n` addresses.
             let got = through(gate, port, || unsafe { sys::weir_rx_burst(port, queue, into, n) });
-            let mut kept = 0;
-            for at in 0..usize::from(got.min(n)) {
-                let Some(slot) = slots.get(at).copied() else { break };
-                // SAFETY: the driver filled the first `got` slots.
-                let buffer = unsafe { slot.assume_init() };
-                // SAFETY: the driver hands over a whole buffer that nobody else owns.
-                let header = unsafe { buffer.as_ref() };
-                // SAFETY: as it came.
-                if !bounds.hold(buffer, header) && !unsafe { mend(buffer, pool, lost) } {
-                    continue;
-                }
-                // SAFETY: still a whole buffer, and ours.
-                bytes += u64::from(unsafe { buffer.as_ref() }.data_len);
-                if let Some(place) = slots.get_mut(kept) {
-                    place.write(buffer);
-                    kept += 1;
-                }
+            let got = usize::from(got.min(n));
+            // SAFETY: the driver filled the first `got` slots with whole buffers that nobody else owns.
+            let (all_hold, sum) = unsafe { look(slots.get(..got).unwrap_or_default(), bounds) };
+            bytes = sum;
+            if all_hold {
+                return got;
             }
+            // SAFETY: as before.
+            let (kept, sum) = unsafe { sort_out(slots.get_mut(..got).unwrap_or_default(), bounds, pool, lost) };
+            bytes = sum;
             kept
         };
         // SAFETY: the first `kept` slots hold buffers that were found to satisfy the invariants; the
@@ -84,6 +76,59 @@ impl DpdkRx {
         unsafe { self.burst.fill_back(fill) };
         bytes
     }
+}
+
+/// Whether all these buffers satisfy the invariants, and how many bytes they have: a loop without a branch for each of them.
+///
+/// # Safety
+///
+/// Each is a whole buffer, the caller's.
+#[inline(always)]
+unsafe fn look(buffers: &[MaybeUninit<NonNull<Header>>], bounds: Bounds) -> (bool, u64) {
+    let (mut all_hold, mut bytes) = (true, 0);
+    for buffer in buffers {
+        // SAFETY: it was filled, says the caller.
+        let buffer = unsafe { buffer.assume_init() };
+        // SAFETY: a whole buffer, says the caller.
+        let header = unsafe { buffer.as_ref() };
+        all_hold &= bounds.hold(buffer, header);
+        bytes += u64::from(header.data_len);
+    }
+    (all_hold, bytes)
+}
+
+/// Mends the buffers that do not satisfy the invariants, and gives back those that cannot be mended. Returns how many of the first slots hold
+/// packets now, in the same order, and how many bytes they have.
+///
+/// # Safety
+///
+/// Each is a whole buffer or chain of DPDK's, and the caller its owner; of those that are not in the first slots afterwards, no longer.
+#[cold]
+unsafe fn sort_out(
+    buffers: &mut [MaybeUninit<NonNull<Header>>],
+    bounds: Bounds,
+    pool: &Mempool,
+    lost: &mut Lost,
+) -> (usize, u64) {
+    let (mut kept, mut bytes) = (0, 0);
+    for at in 0..buffers.len() {
+        let Some(slot) = buffers.get(at).copied() else { break };
+        // SAFETY: it was filled, says the caller.
+        let buffer = unsafe { slot.assume_init() };
+        // SAFETY: a whole buffer, says the caller.
+        let holds = bounds.hold(buffer, unsafe { buffer.as_ref() });
+        // SAFETY: as it came.
+        if !holds && !unsafe { mend(buffer, pool, lost) } {
+            continue;
+        }
+        // SAFETY: still a whole buffer, and ours.
+        bytes += u64::from(unsafe { buffer.as_ref() }.data_len);
+        if let Some(place) = buffers.get_mut(kept) {
+            place.write(buffer);
+            kept += 1;
+        }
+    }
+    (kept, bytes)
 }
 
 /// One call of the driver, through the gate of a queue that has one.
@@ -129,14 +174,14 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// The invariants, and that the frame has any bytes.
+    /// The invariants, and that the frame has any bytes; without branches, as nearly all frames satisfy them.
     #[inline(always)]
     fn hold(self, buffer: NonNull<Header>, header: &Header) -> bool {
         let length = usize::from(header.data_len);
-        let single = header.nb_segs == 1 && header.refcnt == 1 && header.ol_flags & sys::WEIR_MBUF_F_FOREIGN == 0;
+        let single = (header.nb_segs == 1) & (header.refcnt == 1) & (header.ol_flags & sys::WEIR_MBUF_F_FOREIGN == 0);
         let inside = usize::from(header.data_off) + length.max(REACH) <= self.buf_len;
-        let whole = header.pkt_len == u32::from(header.data_len);
-        single && inside && whole && length != 0 && self.memory.owns(buffer.as_ptr())
+        let whole = (header.pkt_len == u32::from(header.data_len)) & (length != 0);
+        single & inside & whole & self.memory.owns(buffer.as_ptr())
     }
 }
 

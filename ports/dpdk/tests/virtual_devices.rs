@@ -38,6 +38,19 @@ fn null_is_endless_and_blank() {
 }
 
 #[test]
+fn null_leaves_what_was_in_buffers_where_asked() {
+    alone("null_leaves_what_was_in_buffers_where_asked", &[], || {
+        let (eal, mut pool) = start("left", DATA_ROOM);
+        let mut null = open(&eal, "null:size=60,blank=0", &pool);
+        // The buffer that was put back last is taken first.
+        assert!(null.send(0, 60, &mut pool));
+        assert_eq!(null.rx.receive(&mut null.batch, &mut pool, 1).packets, 64);
+        let as_sent = |slot| null.batch.get(slot).unwrap().bytes() == frame(0, 60);
+        assert_eq!(null.batch.slots().filter(|slot| as_sent(*slot)).count(), 1);
+    });
+}
+
+#[test]
 fn what_is_larger_than_a_buffer_is_lost_by_name() {
     alone("what_is_larger_than_a_buffer_is_lost_by_name", &[], || {
         let (eal, mut pool) = start("large", DATA_ROOM);

@@ -19,15 +19,15 @@ const MEMORY: u32 = 256;
 const WORKS: &[Work] = &[
     Work {
         name: "io",
-        help: "64-byte frames from one of DPDK's null devices to the other and back, untouched. Not alike: the driver leaves in a buffer what \
-               was there, and Weir writes zeros over it, as nobody may see that; testpmd does not look. Weir has its account, counters and \
-               times of stages besides. testpmd has 8,192 buffers, Weir as many as it thinks right.",
+        help: "64-byte frames from one of DPDK's null devices to the other and back, untouched. Both leave in a frame what was in its buffer \
+               (`blank=0` of Weir's device). Not alike: Weir checks what the driver hands over, and has its account, counters and times of \
+               stages besides. testpmd has 8,192 buffers, Weir as many as it thinks right.",
     },
     Work { name: "macswap", help: "The same, MAC addresses exchanged by both." },
     Work { name: "mac", help: "The same; testpmd sets both MAC addresses without reading them, Weir exchanges them." },
     Work {
         name: "5tswap",
-        help: "The same; testpmd would exchange IP addresses and ports as well, but finds none in frames of zeros. Weir exchanges MAC \
+        help: "The same; testpmd would exchange IP addresses and ports as well, but finds none in frames without contents. Weir exchanges MAC \
                addresses.",
     },
 ];
@@ -43,7 +43,7 @@ impl Peer for TestPmd {
         if !cfg!(feature = "dpdk") {
             return Some("this Weir was built without DPDK, so there is nothing to compare with it".to_owned());
         }
-        found(PROGRAM).is_none().then(|| "it is not installed (apt-get install dpdk)".to_owned())
+        found(PROGRAM).is_none().then(|| "it is not installed (apt-get install dpdk-dev)".to_owned())
     }
 
     fn works(&self) -> &'static [Work] {

@@ -91,6 +91,7 @@ fn what_is_wrong_is_said_precisely() {
         ("vhost:/v,client=yes", "client is \"yes\" and must be one of 0, 1"),
         ("virtio_user:/v,mac=1:2:3", "aa:bb:cc:dd:ee:ff"),
         ("null:size=5", "a number from 14 to 9216"),
+        ("null:blank=no", "blank is \"no\" and must be one of 0, 1"),
         ("vdev:", "write vdev:DEVARGS"),
     ];
     for (text, part) in cases {
