@@ -36,6 +36,9 @@ static STAGES: &[&dyn StageKind] = &[
     &weir_ip::steps::Ipv4Check,
     &weir_ip::steps::Ipv4Route,
     &weir_ip::steps::Ipv4Rewrite,
+    &weir_ip::steps::Ipv6Check,
+    &weir_ip::steps::Ipv6Route,
+    &weir_ip::steps::Ipv6Rewrite,
     &weir_lua::LuaStageKind,
 ];
 

@@ -33,6 +33,7 @@ fn cases() -> Vec<Case> {
         ),
         case("stage-numbers.csv", "number,value\n10,2\n", "wiring.stages.script.tables.users.numbers_csv", "live"),
         case("stage.csv", "prefix,via\n10.0.0.0/8,192.0.2.8\n", "wiring.stages.route.routes_csv", "live"),
+        case("stage6.csv", "prefix,via\n2001:db8::/32,fe80::8\n", "wiring.stages.route6.routes_csv", "live"),
         case("subscribers.csv", "svlan,cvlan,ipv4\n1,3,10.0.0.2\n", "bng.subscribers", "live"),
         case("bng.csv", "prefix,gateway\n10.8.0.0/16,one\n", "bng.routes_csv", "live"),
         case("management.csv", "prefix,via\n10.7.0.0/16,prohibit\n", "bng.vrfs.management.routes_csv", "live"),

@@ -151,7 +151,7 @@ VOCABULARY = {
     if name
     in (
         "ARP Dot1AD Dot1Q Ether GRE ICMP IP IPv6 IPOption IPOption_LSRR IPOption_RR MPLS Raw TCP UDP fragment raw payload icmp_error "
-        "ANY_ID QUOTE HBHOptUnknown ICMPv6EchoReply ICMPv6EchoRequest IPv6ExtHdrDestOpt IPv6ExtHdrFragment IPv6ExtHdrHopByHop "
+        "ANY_ID QUOTE HBHOptUnknown ICMPv6EchoReply ICMPv6EchoRequest ICMPv6ND_NS IPv6ExtHdrDestOpt IPv6ExtHdrFragment IPv6ExtHdrHopByHop "
         "IPv6ExtHdrRouting PadN RouterAlert icmp6_error"
     ).split()
 }

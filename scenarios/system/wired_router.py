@@ -7,11 +7,27 @@ import shutil
 import tempfile
 
 from lab import PATIENCE
-from lab.hosts import PATIENT, Between, check_answered, ping
+from lab.hosts import PATIENT, Between, check_answered, ping, speaks_ipv6
 from lab.netns import Lab
 from lab.weir import check_account, wait_for
 
 _CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
+
+# Waits for one datagram, and sends one with hop-by-hop options (an option of padding).
+_LISTEN = """
+import socket
+with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as listening:
+    listening.bind(("::", 7777))
+    listening.settimeout(50)
+    print("ready", flush=True)
+    print(listening.recv(100).decode())
+"""
+_SEND = """
+import socket
+with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sending:
+    sending.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_HOPOPTS, bytes([0, 0, 1, 4, 0, 0, 0, 0]))
+    sending.sendto(b"with options", ("2001:db8:7::7", 7777))
+"""
 
 
 def _config(name):
@@ -56,6 +72,48 @@ def _answers(net, forwarded):
     net.check_against_kernel()
 
 
+def _answers6(net, forwarded):
+    """The same of IPv6, which the hosts speak from here on."""
+    for host, address in ((net.lan, "2001:db8:1::2"), (net.wan, "2001:db8:ff::254")):
+        speaks_ipv6(host)
+        host.run("ip", "address", "add", f"{address}/64", "dev", "eth0")
+    net.lan.run("ip", "-6", "route", "add", "default", "via", "2001:db8:1::1")
+    net.wan.run("ip", "-6", "route", "add", "default", "via", "2001:db8:ff::1")
+    net.wan.run("ip", "address", "add", "2001:db8:7::7/128", "dev", "lo")
+    # The hosts, and by the joints the router, have asked whether others have their addresses (RFC 4862 section 5.4).
+    assert wait_for(lambda: all(row["usable"] for row in net.weir.show("addresses", "--function", "router")))
+    assert wait_for(lambda: not any("tentative" in host.run("ip", "-6", "address") for host in (net.lan, net.wan)))
+    # Own addresses, and those of the link; the hosts found the router by neighbour discovery.
+    for target in ("2001:db8:1::1", "2001:db8:ff::1", "fe80::ff:fe00:2%eth0", "ff02::2%eth0"):
+        ping(net.lan, target, 3, "-6", interval=0.5)
+    assert "02:00:00:00:00:02" in net.lan.run("ip", "neighbor", "show", "2001:db8:1::1")
+    # Through it: the fast path.
+    before = _passed(net, forwarded)
+    ping(net.lan, "2001:db8:7::7", 50, "-6")
+    ping(net.wan, "2001:db8:1::2", 20, "-6")
+    assert _passed(net, forwarded) - before >= 120, "pings and answers go by the fast path"
+    # The hop limit ends here, on either side (RFC 4443 section 3.3).
+    for host, target, router in ((net.lan, "2001:db8:7::7", "2001:db8:1::1"), (net.wan, "2001:db8:1::2", "2001:db8:ff::1")):
+        said = host.run("traceroute", "-6", "-n", "-N", "1", "-q", "1", "-w", "20", "-I", target)
+        hops = re.findall(r"^ *\d+ +(\S+)", said, re.M)
+        assert hops == [router, target], hops
+    # A neighbour that nobody wrote down is found by the router; one that is not there is told of (RFC 4443 section 3.1).
+    net.lan.run("ip", "address", "add", "2001:db8:1::3/64", "dev", "eth0")
+    ping(net.wan, "2001:db8:1::3", 5, "-6", interval=0.2)
+    said = net.wan.run("ping", "-6", "-n", "-c", "2", "-i", "0.2", "-W", "60", "2001:db8:1::9", check=False)
+    assert "From 2001:db8:ff::1" in said and "Address unreachable" in said, said
+    # Hop-by-hop options are the slow path's (RFC 8200 section 4.3), which passes them on.
+    with net.wan.popen("python3", "-c", _LISTEN, stdout=-1) as listening:
+        assert listening.stdout.readline() == "ready\n"
+        net.lan.run("python3", "-c", _SEND)
+        said, _ = listening.communicate(timeout=60)
+    assert said == "with options\n", said
+    # Fragments to the router itself, and its answer.
+    ping(net.lan, "2001:db8:1::1", 3, "-6", "-s", "8000", interval=0.5)
+    check_account(net.weir.stats())
+    net.check_against_kernel()
+
+
 def _passed(net, stages):
     return sum(stage["packets"] for stage in net.weir.stats()["stages"] if stage["name"] in stages)
 
@@ -65,6 +123,15 @@ def test_steps_leave_to_the_router_what_is_its():
     with Lab() as lab:
         net = Between(lab, _config("wired-router-answers.lua"))
         _answers(net, ("wiring.lan-to-1", "wiring.wan-to-2"))
+        net.weir.stop()
+
+
+def test_steps_of_both_families_leave_to_the_router_what_is_its():
+    """IPv6 beside IPv4: neighbour discovery, pings, traceroute, options, neighbours, fragments."""
+    with Lab() as lab:
+        net = Between(lab, _config("wired-router6.lua"))
+        _answers(net, ("wiring.ipv4-lan-to-1", "wiring.ipv4-wan-to-2"))
+        _answers6(net, ("wiring.ipv6-lan-to-1", "wiring.ipv6-wan-to-2"))
         net.weir.stop()
 
 

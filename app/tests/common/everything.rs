@@ -8,7 +8,7 @@ const SCRIPT: &str = r#"
     local function null(...)
         for _, name in ipairs { ... } do port { name = name, device = "mem:null" } end
     end
-    null("qos-in", "qos-out", "idle", "quiet", "lua-in", "lua-out", "wired-in", "wired-out", "access", "core", "gen",
+    null("qos-in", "qos-out", "idle", "quiet", "lua-in", "lua-out", "wired-in", "wired-out", "wired-six", "access", "core", "gen",
          "left", "right", "of-1", "of-2", "vx-1")
     port { name = "internet", device = "mem:null", address = "198.51.100.1/24" }
     port { name = "tunnels", device = "mem:null", address = "2001:db8:f::1/64" }
@@ -26,13 +26,16 @@ const SCRIPT: &str = r#"
     lua { file = "function.lua", paths = { "lua-in -> lua-out" }, tables = {
         routes = { prefixes_csv = "prefixes.csv" }, users = { numbers_csv = "numbers.csv" },
     } }
-    wiring { receive = { ["wired-in"] = "check" }, stages = {
+    wiring { receive = { ["wired-in"] = "check", ["wired-six"] = "check6" }, stages = {
         check = { kind = "ipv4-check", ways = { out = "script", options = "drop", arp = "drop" } },
         script = { kind = "lua", file = "stage.lua", ways = { out = "route" }, tables = {
             routes = { prefixes_csv = "stage-prefixes.csv" }, users = { numbers_csv = "stage-numbers.csv" },
         } },
         route = { kind = "ipv4-route", next_hops = { "192.0.2.9", "192.0.2.8" }, routes_csv = "stage.csv",
                   ways = { ["way[0]"] = "port wired-out", ["way[1]"] = "port wired-out", ["no-route"] = "drop" } },
+        check6 = { kind = "ipv6-check", ways = { out = "route6", options = "drop", nd = "drop", link = "drop" } },
+        route6 = { kind = "ipv6-route", next_hops = { "fe80::9", "fe80::8" }, routes_csv = "stage6.csv",
+                   ways = { ["way[0]"] = "port wired-out", ["way[1]"] = "port wired-out", ["no-route"] = "drop" } },
     } }
     bng { access = { "access" }, core = { "core" }, core_encapsulation = "ip", subscribers = "subscribers.csv",
           gateways = { one = { port = "core", address = "192.0.2.9" } }, routes_csv = "bng.csv",
@@ -59,7 +62,7 @@ macro_rules! pem {
 /// Starts it in a folder of its own.
 pub(crate) fn start(name: &str) -> (Folder, Running) {
     let folder = Folder::new(name);
-    let files: [(&str, &[u8]); 23] = [
+    let files: [(&str, &[u8]); 24] = [
         ("router.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9\n"),
         ("blue.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9%wan\n"),
         ("known.csv", b"rule\ndeny from 02:00:00:00:00:67\n"),
@@ -71,6 +74,7 @@ pub(crate) fn start(name: &str) -> (Folder, Running) {
         ("stage-prefixes.csv", b"prefix,value\n10.0.0.0/8,1\n"),
         ("stage-numbers.csv", b"number,value\n10,1\n"),
         ("stage.csv", b"prefix,via\n10.0.0.0/8,192.0.2.9\n"),
+        ("stage6.csv", b"prefix,via\n2001:db8::/32,fe80::9\n"),
         ("subscribers.csv", b"svlan,cvlan,ipv4,profile\n1,2,10.0.0.2,home\n"),
         ("bng.csv", b"prefix,gateway\n10.9.0.0/16,one\n"),
         ("management.csv", b"prefix,via\n10.7.0.0/16,blackhole\n"),

@@ -25,6 +25,7 @@ impl LaneSet {
         lanes.iter().fold(LaneSet::EMPTY, |set, lane| set.with(*lane))
     }
 
+    /// The bit of a lane; none of what is no lane.
     const fn bit(lane: LaneId) -> u16 {
         1 << match lane {
             LaneId::Time => 0,
@@ -34,6 +35,7 @@ impl LaneSet {
             LaneId::Colour => 4,
             LaneId::Passes => 5,
             LaneId::User(n) => USER + n % USER_LANES as u8,
+            LaneId::Ipv4 | LaneId::Ipv6 => return 0,
         }
     }
 

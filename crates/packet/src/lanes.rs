@@ -235,6 +235,10 @@ pub enum LaneId {
     Passes,
     /// A claimed lane, by its number.
     User(u8),
+    /// No lane, but that packets have passed a stage that checks IPv4 right behind an Ethernet header without tags.
+    Ipv4,
+    /// The same of IPv6.
+    Ipv6,
 }
 
 impl<T> From<Key<T>> for LaneId {

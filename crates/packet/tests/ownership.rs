@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use proptest::prelude::*;
-use weir_packet::{BATCH, Batch, Burst, HEADROOM, HeapPool, Held, Key, Packet, Pool, Slot, Slots};
+use weir_packet::{BATCH, Batch, Burst, HEADROOM, HeapPool, Held, Key, LaneId, LaneSet, Packet, Pool, Slot, Slots};
 
 fn pool(capacity: usize) -> HeapPool {
     HeapPool::new(capacity, 2048)
@@ -364,5 +364,14 @@ proptest! {
         pool.free_batch(&mut batch, u64::MAX);
         bursts.iter_mut().for_each(|burst| pool.free_burst(burst));
         prop_assert_eq!(pool.taken() - pool.at_hand(), 0);
+    }
+}
+
+/// What is said of packets and stored nowhere takes no room of lanes, and nothing is carried for it.
+#[test]
+fn what_is_no_lane_is_in_no_set() {
+    for fact in [LaneId::Ipv4, LaneId::Ipv6] {
+        assert!(LaneSet::of(&[fact]).is_empty() && !LaneSet::ALL.has(fact));
+        assert_eq!(LaneSet::of(&[LaneId::L3, fact]), LaneSet::of(&[LaneId::L3]));
     }
 }

@@ -35,3 +35,4 @@ mod urpf;
 mod urpf_nft;
 mod vrfs;
 mod wired;
+mod wired6;

@@ -4,86 +4,27 @@
 
 use crate::common;
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use common::traffic::*;
+use common::wired::*;
 use common::*;
 use serde_json::{Value, json};
-use weir_config::{Catalogue, Declaration, Document, Element, Folder, Kind, Place};
-use weir_engine::{Blueprint, Engine, GraphPart, Idle, Settings as EngineSettings};
+use weir_config::Folder;
 use weir_ip::steps::{Ipv4Check, Ipv4Rewrite, Ipv4Route};
-use weir_mem::Domain;
-use weir_packet::{HeapPool, MAX_FRAME, Pool};
-use weir_port_mem::{MemHandle, MemPort};
-use weir_rig::script;
-use weir_stage::harness::{Boxed, Harness};
-use weir_stage::{
-    Env, Graph, Ground, MakeStage, NodeId, Place as StagePlace, PortConfig, PortInfo, Random, Settings, StageKind, To,
-};
+use weir_port_mem::MemHandle;
+use weir_stage::{MakeStage, Random, Settings, StageKind};
 use weir_wire::ipv4::write_checksum;
 use weir_wire::{MacAddr, checksum};
 
-/// The next hops of the model's routes, which are the hosts that it knows, in order of their ways.
-const NEXT_HOPS: &[&str] = HOSTS;
-
-/// Checked settings of a stage, in the place of a whole declaration.
-fn settings(kind: &dyn StageKind, config: &Value) -> Result<Arc<Element>, Vec<String>> {
-    let declare = |kind: &str, table: &Value, line| Declaration {
-        kind: kind.to_owned(),
-        table: script(table),
-        place: Place::line("test.lua", line),
-        incomplete: false,
+/// The steps of IPv4, with the hosts that the model knows for next hops.
+fn steps() -> Steps {
+    let next_hop = |host: &&'static str| {
+        let [.., port, _] = host.parse::<Ipv4Addr>().unwrap().octets();
+        (*host, usize::from(port), mac_of(host))
     };
-    let ports = PORTS.iter().map(|port| json!({ "name": port.0, "device": "mem:" }));
-    let mut declarations: Vec<Declaration> = ports.map(|port| declare("port", &port, 1)).collect();
-    declarations.push(declare("stage", config, 2));
-    let document = Document { declarations, ..Document::default() };
-    let kinds = [Kind::named("port", PortConfig::schema()), Kind::function("stage", kind.schema())];
-    let catalogue: Catalogue = kinds.into_iter().collect();
-    let checked = document.check(&catalogue, None).map_err(sentences)?;
-    Ok(checked.get("stage", "stage").unwrap().clone())
-}
-
-fn sentences(errors: Vec<weir_config::ConfigError>) -> Vec<String> {
-    errors.iter().map(ToString::to_string).collect()
-}
-
-/// Ports in memory, and what makes stages between them.
-struct Bench {
-    ports: Vec<MemPort>,
-    handles: Vec<MemHandle>,
-    infos: Vec<PortInfo>,
-    domain: Domain,
-    folder: Option<Folder>,
-}
-
-impl Bench {
-    fn new() -> Bench {
-        let opened = PORTS.iter().map(|spec| {
-            let (port, handle) = MemPort::fed(spec.0);
-            (port.with_mtu(spec.2), handle)
-        });
-        let (ports, handles): (Vec<_>, Vec<_>) = opened.unzip();
-        let infos = port_infos(PORTS, &ports);
-        Bench { ports, handles, infos, domain: Domain::new(), folder: None }
-    }
-
-    fn env(&self) -> Env<'_> {
-        Env { ports: &self.infos, interfaces: &[], folder: self.folder.as_ref(), running: None }
-    }
-
-    fn make(&self, kind: &dyn StageKind, config: &Value) -> Result<Box<dyn MakeStage>, Vec<String>> {
-        let element = settings(kind, config)?;
-        let settings = Settings { element: &element, path: element.path(), value: element.value() };
-        let ground = Ground { domain: &self.domain, now: 0 };
-        let described = kind.describe(&settings, &self.env()).map_err(sentences)?;
-        described.instantiate(&settings, &ground, None).map_err(sentences)
-    }
-
-    fn mac(&self, port: usize) -> MacAddr {
-        MacAddr(self.infos[port].facts.mac)
-    }
+    let next_hops = HOSTS.iter().map(next_hop).collect();
+    Steps { ports: PORTS, check: &Ipv4Check, route: &Ipv4Route, rewrite: &Ipv4Rewrite, next_hops }
 }
 
 /// The model's routes, and those to the hosts themselves.
@@ -92,84 +33,6 @@ fn routes() -> Value {
         ROUTES.iter().filter(|(_, via)| HOSTS.contains(via)).map(|(prefix, via)| ((*prefix).to_owned(), json!(via)));
     let hosts = HOSTS.iter().map(|host| (format!("{host}/32"), json!(host)));
     Value::Object(known.chain(hosts).collect())
-}
-
-/// A chain of stages that runs: check, look up, rewrite for each next hop, transmit.
-struct Chain {
-    engine: Engine,
-    pool: HeapPool,
-    bench: Bench,
-}
-
-impl Chain {
-    /// On one worker, or each step on one of its own.
-    fn new(parted: bool, routes: &Value) -> Chain {
-        let mut bench = Bench::new();
-        let mut graph = Graph::new();
-        let add = |graph: &mut Graph, name: &str, make: &dyn MakeStage, section: u8| -> NodeId {
-            let section = if parted { section } else { 0 };
-            graph.add_at(format!("wired.{name}"), make.stage(0).unwrap(), StagePlace::Worker { section })
-        };
-        let check = add(&mut graph, "check", &*bench.make(&Ipv4Check, &json!({})).unwrap(), 0);
-        let route = json!({ "next_hops": NEXT_HOPS, "routes": routes });
-        let route = add(&mut graph, "route", &*bench.make(&Ipv4Route, &route).unwrap(), 1);
-        graph.wire(check, "out", To::Stage(route));
-        for (n, host) in NEXT_HOPS.iter().enumerate() {
-            let port = host.parse::<Ipv4Addr>().unwrap().octets()[2];
-            let config = json!({ "from": PORTS[usize::from(port)].0, "to": mac_of(host).to_string() });
-            let make = bench.make(&Ipv4Rewrite, &config).unwrap();
-            let rewrite = add(&mut graph, &format!("rewrite-{n}"), &*make, 2);
-            graph.wire(route, &format!("way[{n}]"), To::Stage(rewrite));
-            graph.wire(rewrite, "out", To::Port(u16::from(port)));
-        }
-        (0..PORTS.len()).for_each(|port| graph.receive(port as u16, check));
-        graph.check().unwrap();
-        let workers: Vec<usize> = if parted { vec![0, 1, 2] } else { vec![0] };
-        let pool = HeapPool::new(8192, MAX_FRAME);
-        let settings = EngineSettings {
-            cores: vec![None; workers.len()],
-            idle: Idle::Spin,
-            virtual_clock: true,
-            hook: None,
-            sample_every: weir_engine::SAMPLE_EVERY,
-        };
-        let engine = Engine::start(settings, &pool, &bench.domain).unwrap();
-        let parts = weir_rig::port_parts(&mut bench.ports, &bench.infos, workers.len() - 1, Some(&pool));
-        let count = workers.len();
-        let graph = GraphPart { graph, replica: 0, workers, receives: true, keep: HashSet::new() };
-        let blueprint = Blueprint { workers: count, ports: parts, graphs: vec![graph], ..Blueprint::default() };
-        let mut chain = Chain { engine, pool, bench };
-        chain.engine.install(blueprint).unwrap();
-        chain
-    }
-
-    fn settle(&mut self) {
-        let until = self.engine.now() + 1_000_000;
-        // What was asked for or changed meanwhile is noticed at once, and time goes no further than it is let.
-        self.engine.rouse();
-        while self.engine.now() < until {
-            self.engine.step_until(until);
-        }
-    }
-
-    /// Drops by reason, whatever the stage; the account must be exact.
-    fn drops(&mut self) -> BTreeMap<String, u64> {
-        let mut sum = BTreeMap::new();
-        for worker in self.engine.snapshot() {
-            assert_eq!(worker.account.unaccounted(), 0, "{:?}", worker.account);
-            worker.drops.iter().for_each(|drop| *sum.entry(drop.reason.clone()).or_default() += drop.packets);
-        }
-        sum
-    }
-
-    fn finish(self) {
-        let Chain { engine, pool, bench } = self;
-        for worker in engine.stop() {
-            assert_eq!(worker.account.unaccounted(), 0, "{:?}", worker.account);
-        }
-        drop(bench);
-        assert_eq!(pool.taken() - pool.at_hand(), 0, "buffers are missing");
-    }
 }
 
 /// A router with the model's routes, whose slow path takes nothing to speak of.
@@ -185,7 +48,7 @@ fn router() -> Rig {
 
 /// Lets the same packets through the router and a chain; what the model says is forwarded must leave both as it says.
 fn compare(parted: bool) {
-    let (mut router, mut chain) = (router(), Chain::new(parted, &routes()));
+    let (mut router, mut chain) = (router(), Chain::new(&steps(), parted, &routes()));
     let mut random = Random::new(17 + u64::from(parted));
     let mut agreed = 0;
     for _ in 0..6_000 {
@@ -241,7 +104,7 @@ fn so_does_a_chain_whose_steps_have_workers_of_their_own() {
 
 #[test]
 fn sections_keep_every_packet_and_its_order() {
-    let mut chain = Chain::new(true, &routes());
+    let mut chain = Chain::new(&steps(), true, &routes());
     let mut sent = Vec::new();
     for n in 0..3_000u16 {
         let mut frame = vec![0x11; 60];
@@ -273,15 +136,9 @@ fn plain(to: MacAddr, ttl: u8, destination: [u8; 4], source_port: u16) -> Vec<u8
     frame
 }
 
-/// Runs one stage on frames; answers the frames by ways.
-fn run(make: &dyn MakeStage, frames: &[Vec<u8>]) -> BTreeMap<String, Vec<Vec<u8>>> {
-    let mut harness = Harness::small(Boxed(make.stage(0).unwrap()), 256);
-    harness.run(0, frames).ways
-}
-
 #[test]
 fn any_station_may_be_meant_but_never_all_of_them() {
-    let bench = Bench::new();
+    let bench = Bench::new(PORTS);
     let (ours, others) = (bench.mac(0), MacAddr([2, 9, 9, 9, 9, 9]));
     let frames: Vec<Vec<u8>> = [ours, others, MacAddr::BROADCAST, MacAddr([1, 0, 0x5e, 0, 0, 9])]
         .map(|to| plain(to, 64, [192, 0, 2, 1], 1))
@@ -299,7 +156,7 @@ fn any_station_may_be_meant_but_never_all_of_them() {
 
 #[test]
 fn the_last_hop_is_found_where_the_ttl_is_taken_off() {
-    let bench = Bench::new();
+    let bench = Bench::new(PORTS);
     let frames: Vec<Vec<u8>> = (0..=255).map(|ttl| plain(bench.mac(0), ttl, [192, 0, 2, 1], 1)).collect();
     let check = bench.make(&Ipv4Check, &json!({})).unwrap();
     let rewrite = bench.make(&Ipv4Rewrite, &json!({ "from": "right", "to": "02:00:00:00:01:09" })).unwrap();
@@ -317,7 +174,7 @@ fn the_last_hop_is_found_where_the_ttl_is_taken_off() {
 
 #[test]
 fn next_hops_share_flows_and_each_flow_keeps_to_one() {
-    let mut chain = Chain::new(false, &json!({ "192.0.2.0/24": ["10.0.1.9", "10.0.1.8", "10.0.0.9"] }));
+    let mut chain = Chain::new(&steps(), false, &json!({ "192.0.2.0/24": ["10.0.1.9", "10.0.1.8", "10.0.0.9"] }));
     let mut flows: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
     for flow in 0..600 {
         let frame = plain(chain.bench.mac(0), 64, [192, 0, 2, 1], flow);
@@ -339,7 +196,7 @@ fn a_file_of_routes_is_read_anew() {
     let path = std::env::temp_dir().join(format!("weir-wired-{}", std::process::id()));
     std::fs::create_dir_all(&path).unwrap();
     let file = path.join("routes.csv");
-    let mut bench = Bench::new();
+    let mut bench = Bench::new(PORTS);
     bench.folder = Some(Folder::open(&path).unwrap());
     let config = json!({ "next_hops": ["10.0.1.9", "10.0.1.8"], "routes_csv": "routes.csv", "max_routes": 16 });
     std::fs::write(&file, "prefix,via\n192.0.2.0/24,10.0.1.9\n198.51.100.0/24,10.0.1.8\n").unwrap();
@@ -355,7 +212,7 @@ fn a_file_of_routes_is_read_anew() {
     };
     assert_eq!(ways(&*make), [vec![0], vec![1], vec![2]]);
 
-    let element = settings(&Ipv4Route, &config).unwrap();
+    let element = settings(PORTS, &Ipv4Route, &config).unwrap();
     let settings = Settings { element: &element, path: element.path(), value: element.value() };
     std::fs::write(&file, "prefix,via\n192.0.2.0/24,10.0.1.7\n").unwrap();
     let said = make.prepare(&settings, &bench.env()).err().unwrap();
@@ -381,7 +238,7 @@ fn all_sets_of_next_hops_change_at_once() {
     let path = std::env::temp_dir().join(format!("weir-wired-sets-{}", std::process::id()));
     std::fs::create_dir_all(&path).unwrap();
     let file = path.join("routes.csv");
-    let mut bench = Bench::new();
+    let mut bench = Bench::new(PORTS);
     bench.folder = Some(Folder::open(&path).unwrap());
     let next_hops: Vec<String> = (0..64).map(|n| format!("10.0.1.{}", n + 1)).collect();
     let all = (0..64).flat_map(|a| (0..a).flat_map(move |b| (0..b).map(move |c| [a, b, c])));
@@ -406,7 +263,7 @@ fn all_sets_of_next_hops_change_at_once() {
     let make = bench.make(&Ipv4Route, &config).unwrap();
     assert_eq!(lost(&*make), 0);
 
-    let element = settings(&Ipv4Route, &config).unwrap();
+    let element = settings(PORTS, &Ipv4Route, &config).unwrap();
     let settings = Settings { element: &element, path: element.path(), value: element.value() };
     write(rest);
     let said = make.prepare(&settings, &bench.env()).err().unwrap();
@@ -420,11 +277,6 @@ fn all_sets_of_next_hops_change_at_once() {
     std::fs::remove_dir_all(&path).unwrap();
 }
 
-/// What is said to settings that are wrong.
-fn said(kind: &dyn StageKind, config: Value) -> Vec<String> {
-    Bench::new().make(kind, &config).map_or_else(|said| said, |_| Vec::new())
-}
-
 #[test]
 fn wrong_settings_are_told_all_at_once() {
     let wrong = json!({
@@ -432,7 +284,7 @@ fn wrong_settings_are_told_all_at_once() {
         "routes": { "192.0.2.0/24": "10.0.1.7", "198.51.100.0/24": ["10.0.1.9", "10.0.1.6"] },
     });
     assert_eq!(
-        said(&Ipv4Route, wrong),
+        said(PORTS, &Ipv4Route, wrong),
         [
             "test.lua:2: stage.next_hops: 10.0.1.9 stands here twice; leave one out",
             "test.lua:2: stage.routes[\"192.0.2.0/24\"]: 10.0.1.7 is none of the next hops; write one of 10.0.1.8, 10.0.1.9, or \
@@ -443,16 +295,18 @@ fn wrong_settings_are_told_all_at_once() {
     );
     let many: serde_json::Map<_, _> = (0..20).map(|n| (format!("10.9.{n}.0/24"), json!("10.0.1.9"))).collect();
     assert_eq!(
-        said(&Ipv4Route, json!({ "next_hops": ["10.0.1.9"], "routes": many, "max_routes": 16 })),
+        said(PORTS, &Ipv4Route, json!({ "next_hops": ["10.0.1.9"], "routes": many, "max_routes": 16 })),
         ["test.lua:2: stage.max_routes: 16 is too few: there are 20 routes"]
     );
     assert_eq!(
-        said(&Ipv4Rewrite, json!({ "from": "right", "to": "ff:ff:ff:ff:ff:ff" })),
+        said(PORTS, &Ipv4Rewrite, json!({ "from": "right", "to": "ff:ff:ff:ff:ff:ff" })),
         [
             "test.lua:2: stage.to: ff:ff:ff:ff:ff:ff is not the address of one station; write that of the next hop on the port's link"
         ]
     );
-    assert!(said(&Ipv4Rewrite, json!({ "from": "rihgt", "to": "02:00:00:00:00:01" }))[0].contains("did you mean"));
+    assert!(
+        said(PORTS, &Ipv4Rewrite, json!({ "from": "rihgt", "to": "02:00:00:00:00:01" }))[0].contains("did you mean")
+    );
 }
 
 #[test]

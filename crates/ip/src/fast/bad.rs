@@ -1,6 +1,6 @@
 //! Why packets are dropped by what they are, wherever they are checked: each reason once, for all stages that check.
 
-/// Hands the reasons to a macro, behind what it is given: those of a link and of IPv4, then those of IPv6.
+/// Hands the reasons to a macro, behind what it is given: those of a link, then those of IPv4, then those of IPv6.
 macro_rules! with_reasons {
     ($then:ident { $($given:tt)* }) => {
         $then! {
@@ -16,6 +16,8 @@ macro_rules! with_reasons {
                 InterfaceDown "interface-down",
                 /// Its EtherType is none that is routed or answered.
                 UnknownEthertype "unknown-ethertype",
+            }
+            {
                 /// Fewer than the 20 bytes of an IPv4 header arrived.
                 IpTooShort "ip-too-short",
                 /// The version field is not 4.
@@ -62,11 +64,22 @@ macro_rules! with_reasons {
 }
 
 macro_rules! declare {
-    ({} { $( $(#[doc = $help:expr])+ $bad:ident $text:literal, )+ } { $( $(#[doc = $help6:expr])+ $bad6:ident $text6:literal, )+ }) => {
-        /// What is wrong with a frame, or with the IPv4 packet in it.
+    (
+        {}
+        { $( $(#[doc = $help:expr])+ $bad:ident $text:literal, )+ }
+        { $( $(#[doc = $help4:expr])+ $bad4:ident $text4:literal, )+ }
+        { $( $(#[doc = $help6:expr])+ $bad6:ident $text6:literal, )+ }
+    ) => {
+        /// What is wrong with a frame.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Bad {
             $( $(#[doc = $help])+ $bad ),+
+        }
+
+        /// What is wrong with an IPv4 packet.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Bad4 {
+            $( $(#[doc = $help4])+ $bad4 ),+
         }
 
         /// What is wrong with an IPv6 packet.
@@ -80,18 +93,25 @@ macro_rules! declare {
 
 with_reasons!(declare {});
 
-/// The ways out of a stage that checks packets of both families: those of the first list, the reasons of [`Bad`] and [`Bad6`], those of the
-/// second list.
+/// The ways out of a stage that checks packets of both families: those of the first list, the reasons of [`Bad`], [`Bad4`] and [`Bad6`], those
+/// of the second list.
 macro_rules! ways_of_checks {
-    ({ $($ways:tt)* } { $($four:tt)* } { $($six:tt)* }) => {
-        $crate::fast::bad::ways_of! { { $($ways)* } Bad { $($four)* } Bad6 { $($six)* } }
+    ({ $($ways:tt)* } { $($link:tt)* } { $($four:tt)* } { $($six:tt)* }) => {
+        $crate::fast::bad::ways_of! { { $($ways)* } Bad { $($link)* } Bad4 { $($four)* } Bad6 { $($six)* } }
     };
 }
 
 /// The same for a stage that checks IPv4 only.
 macro_rules! ways_of_checks4 {
-    ({ $($ways:tt)* } { $($four:tt)* } { $($six:tt)* }) => {
-        $crate::fast::bad::ways_of! { { $($ways)* } Bad { $($four)* } }
+    ({ $($ways:tt)* } { $($link:tt)* } { $($four:tt)* } { $($six:tt)* }) => {
+        $crate::fast::bad::ways_of! { { $($ways)* } Bad { $($link)* } Bad4 { $($four)* } }
+    };
+}
+
+/// The same for a stage that checks IPv6 only.
+macro_rules! ways_of_checks6 {
+    ({ $($ways:tt)* } { $($link:tt)* } { $($four:tt)* } { $($six:tt)* }) => {
+        $crate::fast::bad::ways_of! { { $($ways)* } Bad { $($link)* } Bad6 { $($six)* } }
     };
 }
 
@@ -125,4 +145,4 @@ macro_rules! ways_of {
     };
 }
 
-pub(crate) use {ways_of, ways_of_checks, ways_of_checks4, with_reasons};
+pub(crate) use {ways_of, ways_of_checks, ways_of_checks4, ways_of_checks6, with_reasons};

@@ -189,3 +189,12 @@ pub(crate) fn ours(batch: &Batch, ingress: &Ingress) -> u64 {
     });
     ours
 }
+
+/// The mask of packets to single stations, whichever.
+pub(crate) fn singles(batch: &Batch) -> u64 {
+    let mut singles = 0;
+    batch.each_ref(|slot, packet| {
+        singles |= u64::from(!MacAddr(*packet.window(0)).is_group()) << slot.index();
+    });
+    singles
+}

@@ -6,7 +6,7 @@ use weir_packet::Packet;
 use weir_wire::validity::{self, Defect};
 use weir_wire::{Ethernet, Ipv4, View, ethernet, martian};
 
-use crate::fast::bad::{Bad, Bad6};
+use crate::fast::bad::{Bad, Bad4, Bad6};
 use crate::{Ingress, InterfaceId, NO_INTERFACE};
 
 pub(crate) use six::is_discovery;
@@ -23,8 +23,10 @@ pub(crate) enum Family {
 /// What a packet is, if it is not one of those that are simply forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// It must not be forwarded.
+    /// It is no packet for this router.
     Bad(Bad),
+    /// IPv4 that must not be forwarded.
+    Bad4(Bad4),
     /// IPv6 that must not be forwarded.
     Bad6(Bad6),
     /// ARP.
@@ -46,6 +48,8 @@ pub(crate) enum Finding {
 pub(crate) enum Verdict {
     /// It is dropped.
     Bad(Bad),
+    /// The same of IPv4.
+    Bad4(Bad4),
     /// The same of IPv6.
     Bad6(Bad6),
     /// ARP.
@@ -69,6 +73,7 @@ impl Finding {
     pub(crate) fn settle(self, arrived: impl FnOnce(Family) -> Option<Verdict>) -> Verdict {
         match self {
             Finding::Bad(bad) => Verdict::Bad(bad),
+            Finding::Bad4(bad) => Verdict::Bad4(bad),
             Finding::Bad6(bad) => Verdict::Bad6(bad),
             Finding::Arp => Verdict::Arp,
             Finding::Nd => Verdict::Nd,
@@ -88,6 +93,7 @@ macro_rules! answers_verdicts {
                 use $crate::fast::classify::Verdict;
                 match verdict {
                     Verdict::Bad(bad) => bad.into(),
+                    Verdict::Bad4(bad) => bad.into(),
                     Verdict::Bad6(bad) => bad.into(),
                     Verdict::Arp => $exit::Arp,
                     Verdict::Nd => $exit::Nd,
@@ -181,11 +187,11 @@ pub(crate) fn classify(packet: &Packet, frame: Frame) -> Result<Family, Finding>
 fn classify_ipv4(packet: &Packet, frame: Frame) -> Option<Finding> {
     let window = packet.window::<64>(frame.l3);
     if let Err(defect) = validity::check(window, packet.len().saturating_sub(frame.l3)) {
-        return Some(Finding::Bad(of_defect(defect)));
+        return Some(Finding::Bad4(of_defect(defect)));
     }
-    let Some(ip) = Ipv4::view(window) else { return Some(Finding::Bad(Bad::IpTooShort)) };
+    let Some(ip) = Ipv4::view(window) else { return Some(Finding::Bad4(Bad4::IpTooShort)) };
     if let Some(bad) = wrong_addresses(ip, frame.to_all) {
-        return Some(Finding::Bad(bad));
+        return Some(Finding::Bad4(bad));
     }
     if ip.has_options() {
         return Some(Finding::Options);
@@ -194,36 +200,36 @@ fn classify_ipv4(packet: &Packet, frame: Frame) -> Option<Finding> {
 }
 
 /// What is wrong with the addresses of a packet.
-fn wrong_addresses(ip: &Ipv4, to_all: bool) -> Option<Bad> {
+fn wrong_addresses(ip: &Ipv4, to_all: bool) -> Option<Bad4> {
     let (source, destination) = (ip.source.get(), ip.destination.get());
     if martian::is_martian_source(source) {
-        return Some(Bad::MartianSource);
+        return Some(Bad4::MartianSource);
     }
     if martian::is_limited_broadcast(destination) {
-        return Some(Bad::Broadcast);
+        return Some(Bad4::Broadcast);
     }
     if martian::is_multicast(destination) {
-        return Some(Bad::Multicast);
+        return Some(Bad4::Multicast);
     }
     if martian::is_martian_destination(destination) {
-        return Some(Bad::MartianDestination);
+        return Some(Bad4::MartianDestination);
     }
     // RFC 1812 section 5.3.4: "A router MUST NOT forward any packet that the router received as a Link Layer
     // broadcast, unless it is directed to an IP Multicast address."
     if to_all {
-        return Some(Bad::LinkBroadcast);
+        return Some(Bad4::LinkBroadcast);
     }
     let is_link_local = martian::is_link_local(source) || martian::is_link_local(destination);
-    is_link_local.then_some(Bad::LinkLocal)
+    is_link_local.then_some(Bad4::LinkLocal)
 }
 
-fn of_defect(defect: Defect) -> Bad {
+fn of_defect(defect: Defect) -> Bad4 {
     match defect {
-        Defect::TooShort => Bad::IpTooShort,
-        Defect::Version => Bad::IpVersion,
-        Defect::HeaderLength => Bad::IpHeaderLength,
-        Defect::Checksum => Bad::IpChecksum,
-        Defect::TotalLength => Bad::IpTotalLength,
-        Defect::Truncated => Bad::IpTruncated,
+        Defect::TooShort => Bad4::IpTooShort,
+        Defect::Version => Bad4::IpVersion,
+        Defect::HeaderLength => Bad4::IpHeaderLength,
+        Defect::Checksum => Bad4::IpChecksum,
+        Defect::TotalLength => Bad4::IpTotalLength,
+        Defect::Truncated => Bad4::IpTruncated,
     }
 }

@@ -77,15 +77,7 @@ impl Examiner {
         entered: &Entered,
         ingress: &Ingress,
     ) -> Seen {
-        let whose = match entered.port {
-            _ if TAGGED => (None, entered.ours),
-            Some(port) => match ingress.mac_word(port).to_le_bytes() {
-                [a, b, c, d, e, f, 0, 0] => (Some([a, b, c, d, e, f]), u64::MAX),
-                // Nobody's.
-                _ => (None, 0),
-            },
-            None => (None, ours(batch, ingress)),
-        };
+        let whose = if TAGGED { (None, entered.ours) } else { whose(batch, entered.port, ingress) };
         self.six.check::<TAGGED>(self.checker.kernel, batch, of, whose)
     }
 
@@ -105,5 +97,16 @@ impl Examiner {
             true => Checked { good: entered.ours & self.checker.check_tagged(batch, of, ask, approach), bytes: 0 },
             false => self.checker.check(batch, of, (Some(ingress), entered.port), ask, approach),
         }
+    }
+}
+
+/// Whom IPv6 packets without tags must be for that came in by `port`, if all did by one: the station, and else the mask of those that are for theirs.
+#[inline(always)]
+pub(crate) fn whose(batch: &Batch, port: Option<u16>, ingress: &Ingress) -> (Option<[u8; 6]>, u64) {
+    let Some(port) = port else { return (None, ours(batch, ingress)) };
+    match ingress.mac_word(port).to_le_bytes() {
+        [a, b, c, d, e, f, 0, 0] => (Some([a, b, c, d, e, f]), u64::MAX),
+        // Nobody's.
+        _ => (None, 0),
     }
 }

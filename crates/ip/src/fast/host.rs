@@ -3,7 +3,7 @@
 use weir_packet::Packet;
 use weir_wire::{Ethernet, View};
 
-use crate::fast::bad::Bad;
+use crate::fast::bad::{Bad, Bad4};
 use crate::fast::classify::{Finding, Frame};
 use crate::fast::lookups::destination;
 
@@ -23,8 +23,8 @@ const GROUPS: [[u8; 5]; 2] = [[0x01, 0x80, 0xc2, 0, 0], [0x09, 0, 0x2b, 0, 0]];
 pub(crate) fn is_for_host(finding: Finding, packet: &Packet, frame: Frame) -> bool {
     match finding {
         // 224.0.0.0/24 stays on its link (RFC 5771 section 4): OSPF, RIP, VRRP, PIM, IGMP.
-        Finding::Bad(Bad::Multicast) => destination(packet, frame.l3) >> 8 == 0xe0_0000,
-        Finding::Bad(Bad::Broadcast) => true,
+        Finding::Bad4(Bad4::Multicast) => destination(packet, frame.l3) >> 8 == 0xe0_0000,
+        Finding::Bad4(Bad4::Broadcast) => true,
         Finding::Bad(Bad::UnknownEthertype) => is_of_link(packet, frame.ethertype()),
         _ => false,
     }

@@ -12,8 +12,14 @@ const LEAST_FRAME: usize = 60;
 
 /// What differs between the families where a packet is sent on.
 pub(crate) trait Header {
+    /// Which it is.
+    const FAMILY: Family;
+
     /// In which bits the EtherType differs from that of IPv4, as it lies in the packet.
     const ETHERTYPE: u16;
+
+    /// How many hops a packet may go, whose network header bytes begin with; 0 where they are none.
+    fn hops(network: &[u8; NETWORK]) -> u8;
 
     /// Takes a hop off the network header that bytes begin with.
     fn take_hop(network: &mut [u8; NETWORK]);
@@ -29,7 +35,14 @@ pub(crate) struct Four;
 pub(crate) struct Six;
 
 impl Header for Four {
+    const FAMILY: Family = Family::Four;
+
     const ETHERTYPE: u16 = 0;
+
+    #[inline(always)]
+    fn hops(network: &[u8; NETWORK]) -> u8 {
+        Ipv4::view(network).map_or(0, |ip| ip.ttl)
+    }
 
     #[inline(always)]
     fn take_hop(network: &mut [u8; NETWORK]) {
@@ -40,7 +53,14 @@ impl Header for Four {
 }
 
 impl Header for Six {
+    const FAMILY: Family = Family::Six;
+
     const ETHERTYPE: u16 = (ethernet::IPV4 ^ ethernet::IPV6).to_be();
+
+    #[inline(always)]
+    fn hops(network: &[u8; NETWORK]) -> u8 {
+        Ipv6::view(network).map_or(0, |ip| ip.hop_limit)
+    }
 
     #[inline(always)]
     fn take_hop(network: &mut [u8; NETWORK]) {

@@ -74,10 +74,14 @@ impl Six {
         Seen { of: found.six, good, bytes: bytes_of(found.six, of, &lengths) }
     }
 
-    /// Finds out the destinations of packets that were checked before.
+    /// Finds out the destinations of packets that were checked before, and may have been changed since.
     #[inline(always)]
     pub(crate) fn gather<const TAGGED: bool>(&mut self, batch: &Batch, good: u64) {
         let mut row = Row::default();
+        // Another than the first one's, whatever that is.
+        batch.each_ref_in(good & good.wrapping_neg(), |slot, packet| {
+            row.last = !destination(packet.window(skipped::<TAGGED>(batch, slot)));
+        });
         batch.each_ref_in(
             good,
             #[inline(always)]
@@ -131,7 +135,7 @@ impl Six {
     }
 }
 
-/// How far destinations were noted. No good packet goes to ::, which is the first one's predecessor.
+/// How far destinations were noted. No packet that was just found good goes to ::, which is the first one's predecessor.
 #[derive(Default)]
 struct Row {
     count: usize,

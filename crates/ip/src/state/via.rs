@@ -36,6 +36,12 @@ impl From<std::net::Ipv4Addr> for Via {
     }
 }
 
+impl From<std::net::Ipv6Addr> for Via {
+    fn from(gateway: std::net::Ipv6Addr) -> Via {
+        Via::Gateway(gateway.into())
+    }
+}
+
 impl fmt::Display for Via {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -12,6 +12,7 @@ pub mod kernel;
 pub mod sides;
 pub mod six;
 pub mod traffic;
+pub mod wired;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
