@@ -1,11 +1,14 @@
 //! What workers count. Each has its own counters and writes no others, so that none waits for a line of the cache that another one writes; who asks
 //! what was counted adds up those of all.
 
+use std::alloc::{Layout, handle_alloc_error};
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_mem::prefetch::prefetch_slice;
+use weir_mem::HugeSlice;
 use weir_openflow::group::Counted;
 
+use crate::fast::program::ProgramNumber;
 use crate::index::Slot;
 
 /// The number of a worker among those of a switch, from 0 on: who takes packets by the [fast path](crate::fast) has one, and nobody else has it meanwhile.
@@ -19,20 +22,25 @@ pub(crate) struct Count(AtomicU64);
 impl Count {
     #[inline(always)]
     pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        get(&self.0)
     }
 
-    /// Adds to it. No instruction locks the line: nobody else writes.
+    /// Adds to it.
     #[inline(always)]
     pub(crate) fn add(&self, more: u64) {
-        self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
+        add(&self.0, more);
     }
+}
 
-    /// Lets it be no less than this.
-    #[inline(always)]
-    fn raise(&self, to: u64) {
-        self.0.store(self.get().max(to), Ordering::Relaxed);
-    }
+#[inline(always)]
+fn get(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+/// Adds to a number. No instruction locks the line: nobody else writes.
+#[inline(always)]
+fn add(count: &AtomicU64, more: u64) {
+    count.store(get(count).wrapping_add(more), Ordering::Relaxed);
 }
 
 impl Clone for Count {
@@ -106,12 +114,105 @@ pub struct Used {
     pub last_used: u64,
 }
 
-/// What a worker has counted of a flow: two lie in a line.
-#[derive(Clone, Debug, Default)]
-#[repr(align(32))]
-struct OfFlow {
-    traffic: Traffic,
-    last_used: Count,
+/// What a worker counts of a flow, and what it reads of one that it meets: packets, bytes, when it was used last, and the number of its program with 1 added, or 0.
+/// So a packet takes one line of the cache for its flow, in which two lie.
+type Row = [AtomicU64; 4];
+
+/// What a worker counts of a flow, and reads of it.
+#[derive(Clone, Copy)]
+pub(crate) struct OfFlow<'t>(&'t Row);
+
+impl OfFlow<'_> {
+    /// Counts packets.
+    #[inline(always)]
+    pub(crate) fn count(self, more: Counted, now: u64) {
+        let [packets, bytes, last_used, _] = self.0;
+        add(packets, more.packets);
+        add(bytes, more.bytes);
+        last_used.store(get(last_used).max(now), Ordering::Relaxed);
+    }
+
+    /// The number of its program, if it has one.
+    #[inline(always)]
+    pub(crate) fn program(self) -> Option<ProgramNumber> {
+        let [.., program] = self.0;
+        (get(program) as ProgramNumber).checked_sub(1)
+    }
+
+    fn counted(self) -> Counted {
+        let [packets, bytes, ..] = self.0;
+        Counted { packets: get(packets), bytes: get(bytes) }
+    }
+
+    fn last_used(self) -> u64 {
+        let [_, _, last_used, _] = self.0;
+        get(last_used)
+    }
+}
+
+/// Rows of flows by their slots, in pieces, so that none of them moves when there are more, but for those of the first piece, which begins short: a table of few flows
+/// takes no huge page. All others are one: rows are met at random, and in base pages nearly each would take a walk through the page tables, too.
+#[derive(Debug, Default)]
+struct Rows(Vec<HugeSlice<Row>>);
+
+/// Rows of a piece: those of a huge page.
+const PIECE: usize = 1 << PIECE_BITS;
+const PIECE_BITS: u32 = 16;
+
+/// As many as the first piece has at first: those of a base page.
+const FIRST: usize = 128;
+
+/// The piece of a slot, and its place there.
+#[inline(always)]
+const fn place(slot: Slot) -> (usize, usize) {
+    ((slot >> PIECE_BITS) as usize, slot as usize % PIECE)
+}
+
+impl Rows {
+    #[inline(always)]
+    fn row(&self, slot: Slot) -> Option<&Row> {
+        let (piece, at) = place(slot);
+        self.0.get(piece)?.get(at)
+    }
+
+    fn row_mut(&mut self, slot: Slot) -> Option<&mut Row> {
+        let (piece, at) = place(slot);
+        self.0.get_mut(piece)?.get_mut(at)
+    }
+
+    /// Makes room for a slot.
+    fn reach(&mut self, slot: Slot) {
+        let (number, at) = place(slot);
+        while self.0.len() <= number {
+            self.0.push(piece(if self.0.is_empty() { FIRST } else { PIECE }));
+        }
+        if let Some(short) = self.0.get_mut(number)
+            && short.len() <= at
+        {
+            *short = copied(short, (at + 1).next_power_of_two());
+        }
+    }
+}
+
+impl Clone for Rows {
+    fn clone(&self) -> Rows {
+        Rows(self.0.iter().map(|piece| copied(piece, piece.len())).collect())
+    }
+}
+
+/// So many rows, which begin with these.
+fn copied(from: &[Row], rows: usize) -> HugeSlice<Row> {
+    let mut to = piece(rows);
+    for (to, from) in to.iter_mut().zip(from) {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to.get_mut() = get(from));
+    }
+    to
+}
+
+/// So many rows, of zeroes. Where there is no memory for them, the process ends, as it does for want of any other.
+fn piece(rows: usize) -> HugeSlice<Row> {
+    HugeSlice::sparse(rows)
+        .unwrap_or_else(|_| handle_alloc_error(Layout::array::<Row>(rows).unwrap_or(Layout::new::<Row>())))
 }
 
 /// What a worker has counted of a table and its flows.
@@ -120,23 +221,7 @@ struct OfFlow {
 struct OfTable {
     lookups: Count,
     matched: Count,
-    /// Of flows by their slots, in pieces, so that none of them moves when there are more.
-    flows: Vec<Box<[OfFlow; PIECE]>>,
-}
-
-/// Flows whose counters lie together.
-const PIECE: usize = 1 << PIECE_BITS;
-const PIECE_BITS: u32 = 8;
-
-impl OfTable {
-    #[inline(always)]
-    fn flow(&self, slot: Slot) -> Option<&OfFlow> {
-        Some(&self.flows.get((slot >> PIECE_BITS) as usize)?[slot as usize % PIECE])
-    }
-
-    fn flow_mut(&mut self, slot: Slot) -> Option<&mut OfFlow> {
-        Some(&mut self.flows.get_mut((slot >> PIECE_BITS) as usize)?[slot as usize % PIECE])
-    }
+    flows: Rows,
 }
 
 /// What workers have counted of a table and its flows.
@@ -153,34 +238,54 @@ impl Default for TableCounts {
 impl TableCounts {
     /// Counters for one worker more.
     pub(crate) fn add_worker(&mut self) {
-        let pieces = self.0.iter().next().map_or(0, |first| first.flows.len());
-        let flows = (0..pieces).map(|_| piece()).collect();
+        let mut flows = self.0.iter().next().map_or_else(Rows::default, |first| first.flows.clone());
+        for row in flows.0.iter_mut().flat_map(|piece| piece.iter_mut()) {
+            let [counted @ .., _] = row;
+            counted.iter_mut().for_each(|count| *count.get_mut() = 0);
+        }
         self.0.add_worker(OfTable { flows, ..OfTable::default() });
     }
 
-    /// A flow begins in a slot: nothing was counted of it.
-    pub(crate) fn begin(&mut self, slot: Slot) {
+    /// A flow with this program begins in a slot: nothing was counted of it.
+    pub(crate) fn begin(&mut self, slot: Slot, program: Option<ProgramNumber>) {
         for table in self.0.iter_mut() {
-            while table.flows.len() <= (slot >> PIECE_BITS) as usize {
-                table.flows.push(piece());
+            table.flows.reach(slot);
+            if let Some(row) = table.flows.row_mut(slot) {
+                *row = Row::default();
             }
-            if let Some(flow) = table.flow_mut(slot) {
-                *flow = OfFlow::default();
-            }
+        }
+        self.set_program(slot, program);
+    }
+
+    /// The flow in a slot has this program from now on.
+    pub(crate) fn set_program(&mut self, slot: Slot, program: Option<ProgramNumber>) {
+        let number = program.map_or(0, |number| number as u64 + 1);
+        for [.., place] in self.0.iter_mut().filter_map(|table| table.flows.row_mut(slot)) {
+            *place.get_mut() = number;
         }
     }
 
     /// What a flow has counted is forgotten, but not when it was used.
     pub(crate) fn reset(&mut self, slot: Slot) {
-        self.0.iter_mut().filter_map(|table| table.flow_mut(slot)).for_each(|flow| flow.traffic = Traffic::default());
+        for [packets, bytes, ..] in self.0.iter_mut().filter_map(|table| table.flows.row_mut(slot)) {
+            (*packets.get_mut(), *bytes.get_mut()) = (0, 0);
+        }
     }
 
-    /// Asks for the line that [`TableCounts::meet`] writes.
+    /// Fetches the lines that are read and written of flows that packets meet, all at the same time. They are read and not asked for: hints are left out where
+    /// the page is not at hand, or too much was asked for already, and then each packet waits for its line.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, worker: Worker, slot: Slot) {
-        if let Some(piece) = self.0.of(worker).and_then(|table| table.flows.get((slot >> PIECE_BITS) as usize)) {
-            prefetch_slice(&piece[..], slot as usize % PIECE);
+    pub(crate) fn fetch(&self, worker: Worker, slots: impl Iterator<Item = Slot>) {
+        if let Some(table) = self.0.of(worker) {
+            let read = |slot| table.flows.row(slot).map_or(0, |[.., program]| get(program));
+            black_box(slots.fold(0, |all, slot| all | read(slot)));
         }
+    }
+
+    /// What a worker counts of the flow in a slot, and reads of it.
+    #[inline(always)]
+    pub(crate) fn of_flow(&self, worker: Worker, slot: Slot) -> Option<OfFlow<'_>> {
+        self.0.of(worker)?.flows.row(slot).map(OfFlow)
     }
 
     /// Packets were looked up.
@@ -210,9 +315,8 @@ impl TableCounts {
     /// The flow in a slot counts packets.
     #[inline(always)]
     pub(crate) fn count(&self, worker: Worker, slot: Slot, packets: Counted, now: u64) {
-        if let Some(flow) = self.0.of(worker).and_then(|table| table.flow(slot)) {
-            flow.traffic.add(packets);
-            flow.last_used.raise(now);
+        if let Some(flow) = self.of_flow(worker, slot) {
+            flow.count(packets, now);
         }
     }
 
@@ -225,16 +329,13 @@ impl TableCounts {
 
     /// What the flow in a slot has done that was added at `added`.
     pub(crate) fn used(&self, slot: Slot, added: u64) -> Used {
-        let flows = || self.0.iter().filter_map(|table| table.flow(slot));
-        Used {
-            counted: sum(flows().map(|flow| &flow.traffic)),
-            last_used: flows().fold(added, |last, flow| last.max(flow.last_used.get())),
-        }
+        let flows = self.0.iter().filter_map(|table| table.flows.row(slot)).map(OfFlow);
+        flows.fold(Used { counted: Counted::default(), last_used: added }, |mut used, flow| {
+            used.counted.add_all(flow.counted());
+            used.last_used = used.last_used.max(flow.last_used());
+            used
+        })
     }
-}
-
-fn piece() -> Box<[OfFlow; PIECE]> {
-    Box::new(std::array::from_fn(|_| OfFlow::default()))
 }
 
 #[cfg(test)]
@@ -243,9 +344,9 @@ mod tests {
 
     #[test]
     fn what_workers_count_apart_is_added_up_and_a_flow_that_begins_has_counted_nothing() {
-        let (mut counts, last) = (TableCounts::default(), PIECE as Slot);
-        counts.begin(0);
-        counts.begin(last);
+        let (mut counts, last) = (TableCounts::default(), FIRST as Slot);
+        counts.begin(0, Some(3));
+        counts.begin(last, Some(5));
         counts.add_worker();
         counts.meet(Worker(0), last, Counted { packets: 2, bytes: 100 }, 7);
         counts.meet(Worker(1), last, Counted { packets: 3, bytes: 400 }, 5);
@@ -255,7 +356,26 @@ mod tests {
         assert_eq!(counts.used(0, 1), Used { last_used: 1, ..Used::default() });
         counts.reset(last);
         assert_eq!(counts.used(last, 1), Used { last_used: 7, ..Used::default() });
-        counts.begin(last);
+        let program = |counts: &TableCounts, slot| counts.of_flow(Worker(1), slot).and_then(OfFlow::program);
+        assert_eq!((program(&counts, 0), program(&counts, last)), (Some(3), Some(5)));
+        counts.begin(last, None);
         assert_eq!((counts.used(last, 1).last_used, counts.passed()), (1, (9, 5)));
+        assert_eq!((program(&counts, 0), program(&counts, last)), (Some(3), None));
+        assert!(counts.of_flow(Worker(0), 3 * FIRST as Slot).is_none() && counts.of_flow(Worker(2), 0).is_none());
+    }
+
+    #[test]
+    fn each_slot_has_a_row_of_its_own() {
+        let mut rows = Rows::default();
+        let slots = || (0..5 * FIRST as Slot).chain([PIECE as Slot - 1, PIECE as Slot, 3 * PIECE as Slot + 7]);
+        for slot in slots() {
+            rows.reach(slot);
+            let [.., place] = rows.row_mut(slot).unwrap();
+            *place.get_mut() = u64::from(slot) + 1;
+        }
+        assert!(slots().all(|slot| OfFlow(rows.row(slot).unwrap()).program() == Some(slot as usize)));
+        let copy = rows.clone();
+        assert!(slots().all(|slot| OfFlow(copy.row(slot).unwrap()).program() == Some(slot as usize)));
+        assert!(rows.row(4 * PIECE as Slot).is_none());
     }
 }

@@ -10,7 +10,7 @@ use weir_openflow::{Action, Instruction, Match};
 
 use crate::counts::Used;
 use crate::depth::Depth;
-use crate::fast::program::{Program, Programs};
+use crate::fast::program::{Program, ProgramNumber, Programs};
 use crate::fields::Key;
 use crate::needs::Needs;
 
@@ -92,6 +92,11 @@ impl Flow {
     /// Whether its instructions are such that the fast path carries them out; groups that they lead to may still take the interpreter.
     pub fn is_prepared(&self) -> bool {
         self.program.is_some()
+    }
+
+    /// The number of its program, if it has one.
+    pub(crate) fn program_number(&self) -> Option<ProgramNumber> {
+        self.program.as_ref().map(|program| program.number())
     }
 
     /// How far the fast path looks into frames for it.

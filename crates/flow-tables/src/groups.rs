@@ -8,7 +8,7 @@ use weir_openflow::group::{self, Bucket, GroupCommand, GroupDesc, GroupFeatures,
 use weir_openflow::port::{Duration, number};
 
 use crate::compiled::Templates;
-use crate::counts::{PerWorker, Worker};
+use crate::counts::Worker;
 use crate::depth::{Depth, Depths};
 use crate::fast::program::Leg;
 use crate::fields::{Fields, select_hash};
@@ -79,9 +79,7 @@ impl Groups {
     /// Counters for one worker more.
     pub(crate) fn add_worker(&mut self) {
         self.workers += 1;
-        for group in self.slots.iter_mut().flatten() {
-            group.counts.add_worker(Counts::new(group.buckets.len()));
-        }
+        self.slots.iter_mut().flatten().for_each(|group| group.counts.add_worker());
     }
 
     /// What their buckets change.
@@ -196,15 +194,13 @@ impl Groups {
             _ => {}
         }
         self.check(change, ports)?;
-        let counts = PerWorker::new(self.workers, &Counts::new(change.buckets.len()));
+        let counts = Counts::new(self.workers, change.buckets.len());
         // What it got goes on; what its buckets got begins anew with them.
-        for (counts, before) in counts.iter().zip(before.into_iter().flat_map(|before| before.counts.iter())) {
-            if let Some((all, before)) = counts.all().zip(before.all()) {
-                all.add(before.get());
-            }
+        if let Some(before) = before {
+            counts.go_on(&before.counts);
         }
         let added = before.map_or(now, |before| before.added);
-        let mut legs: Vec<Option<Leg>> = change.buckets.iter().map(Leg::of_bucket).collect();
+        let mut legs: Box<[Option<Leg>]> = change.buckets.iter().map(Leg::of_bucket).collect();
         legs.iter_mut().flatten().for_each(|leg| leg.prepare(&mut self.templates));
         let group = Group {
             kind: change.kind,

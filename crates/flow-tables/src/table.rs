@@ -4,10 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
-use weir_mem::prefetch::prefetch_slice;
 use weir_openflow::group::Counted;
 
-use crate::counts::{TableCounts, Used, Worker};
+use crate::counts::{OfFlow, TableCounts, Used, Worker};
 use crate::fields::{Fields, Key};
 use crate::flow::Flow;
 use crate::index::{BATCH, Index, NO_SLOT, Search, Slot};
@@ -59,9 +58,14 @@ impl FlowTable {
         self.needs
     }
 
-    /// Sees what one of its flows needs, which is new or was changed.
-    pub(crate) fn note_needs(&mut self, needs: Needs) {
+    /// Sees what the flow of a place is now, which is new or was changed.
+    pub(crate) fn note_change(&mut self, place: Place) {
+        let Some((slot, flow)) = self.order.get(&place).and_then(|slot| Some((*slot, self.in_slot(*slot)?))) else {
+            return;
+        };
+        let (needs, program) = (flow.needs(), flow.program_number());
         self.needs = self.needs.and(needs);
+        self.counts.set_program(slot, program);
     }
 
     /// How flows are found now.
@@ -88,6 +92,12 @@ impl FlowTable {
     #[inline]
     pub(crate) fn meet(&self, worker: Worker, slot: Slot, packets: Counted, now: u64) {
         self.counts.meet(worker, slot, packets, now);
+    }
+
+    /// What a worker reads of the flow of a slot, and counts of it.
+    #[inline(always)]
+    pub(crate) fn of_flow(&self, worker: Worker, slot: Slot) -> Option<OfFlow<'_>> {
+        self.counts.of_flow(worker, slot)
     }
 
     /// Packets meet some flow, which [counts](FlowTable::count) them by itself.
@@ -169,6 +179,12 @@ impl FlowTable {
         Some((slot, self.in_slot(slot)?))
     }
 
+    /// Its slot alone: nothing is read of the flow.
+    #[inline]
+    pub(crate) fn find_slot(&self, fields: &Fields) -> Option<Slot> {
+        self.index.find(&fields.0)
+    }
+
     /// Whether many packets can be looked up at the same time.
     pub(crate) fn can_approach(&self) -> bool {
         self.index.can_approach()
@@ -179,10 +195,7 @@ impl FlowTable {
     #[inline]
     pub(crate) fn approach<'f>(&self, worker: Worker, packets: impl Iterator<Item = &'f Fields>) -> [Slot; BATCH] {
         let slots = self.index.approach(packets.map(|fields| &fields.0));
-        for slot in slots.iter().filter(|slot| **slot != NO_SLOT) {
-            prefetch_slice(&self.slots, *slot as usize);
-            self.counts.prefetch(worker, *slot);
-        }
+        self.counts.fetch(worker, slots.iter().copied().filter(|slot| *slot != NO_SLOT));
         slots
     }
 
@@ -231,7 +244,7 @@ impl FlowTable {
         self.needs = self.needs.and(flow.needs());
         self.strict.insert((flow.priority, flow.key.clone()), place);
         self.index.insert(&flow.key, place, slot);
-        self.counts.begin(slot);
+        self.counts.begin(slot, flow.program_number());
         self.order.insert(place, slot);
         if let Some(empty) = self.slots.get_mut(slot as usize) {
             *empty = Some(flow);

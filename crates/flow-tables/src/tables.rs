@@ -12,7 +12,7 @@ use weir_openflow::table::TableStats;
 use crate::compiled::{Compiled, Found, Made, Recipe, SampleFrame, Target, Templates, Then};
 use crate::counts::{Used, Worker};
 use crate::depth::{Depth, Depths};
-use crate::fast::program::Programs;
+use crate::fast::program::{Program, ProgramNumber, Programs};
 use crate::fields::Key;
 use crate::flow::Flow;
 use crate::index::Slot;
@@ -112,6 +112,12 @@ impl Tables {
     #[inline]
     pub(crate) fn approached(&self) -> impl Iterator<Item = (u8, &FlowTable)> {
         self.approached.iter().filter_map(|number| Some((*number, self.get(*number)?)))
+    }
+
+    /// The program of a number.
+    #[inline(always)]
+    pub(crate) fn program(&self, number: ProgramNumber) -> Option<&Program> {
+        self.programs.get(number)
     }
 
     /// Its machine code.
@@ -258,8 +264,7 @@ impl Tables {
                     flow.scheduled = old.scheduled;
                     depths.take(old.depth());
                     *old = flow;
-                    let needs = old.needs();
-                    table.note_needs(needs);
+                    table.note_change(place);
                 }
                 if change.flags & flags::RESET_COUNTS != 0 {
                     table.reset_counts(place);
@@ -290,8 +295,7 @@ impl Tables {
             depths.take(flow.depth());
             flow.set_instructions(&change.instructions, programs);
             depths.add(flow.depth());
-            let needs = flow.needs();
-            table.note_needs(needs);
+            table.note_change(place);
             if change.flags & flags::RESET_COUNTS != 0 {
                 table.reset_counts(place);
             }

@@ -122,6 +122,12 @@ fn flows_of_searched_tables_are_no_code() {
         switch.flow_mod(&route(n, 9), 0).unwrap();
         assert_eq!((switch.code_state(), sent(&mut switch, n as u8)), (CodeState::InUse, (Ok(9), 1)));
     }
+    // A flow that is replaced or modified does what it is told now.
+    let modify = FlowMod { command: FlowCommand::ModifyStrict, ..route(79, 12) };
+    for (flow, n, station) in [(route(78, 11), 78, 11), (modify, 79, 12)] {
+        switch.flow_mod(&flow, 0).unwrap();
+        assert_eq!((switch.code_state(), sent(&mut switch, n)), (CodeState::InUse, (Ok(station), 1)));
+    }
     let gone = FlowMod { command: FlowCommand::DeleteStrict, ..route(77, 9) };
     switch.flow_mod(&gone, 0).unwrap();
     assert_eq!((switch.code_state(), sent(&mut switch, 77)), (CodeState::InUse, (Err(Why::Miss), 1)));

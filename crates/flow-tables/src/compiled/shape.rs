@@ -1,7 +1,7 @@
 //! What code is made for: what the flows of small tables ask, what they do, and what has to be known of packets for everything else; without the
 //! values that change often.
 
-use crate::fast::program::{Edit, End, Program};
+use crate::fast::program::{Act, Edit, End, Program};
 use crate::flow::Flow;
 use crate::index::{Slot, Term, terms};
 use crate::needs::Needs;
@@ -168,7 +168,7 @@ impl Describing<'_> {
                 .extend([value & mask, value & mask].iter().zip([32, 0]).map(|(value, low)| (value >> low) as u32));
             return Does::Leads(mask, Box::new(self.node(next, met)));
         }
-        let plain = program.plain.as_ref().and_then(|(changes, end)| Some((changes.edit?, *end)));
+        let plain = program.plain.as_ref().and_then(|Act { changes, end }| Some((changes.edit?, *end)));
         match plain {
             Some((Edit { destination, source, decrements_ttl, pops_vlan: false }, end))
                 if !matches!(end, End::Group(_)) =>

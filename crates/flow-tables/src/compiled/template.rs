@@ -165,7 +165,37 @@ pub(crate) struct Template {
 #[derive(Clone, Debug)]
 pub(crate) struct Filled {
     template: Arc<Template>,
-    values: Box<[u32]>,
+    values: Values,
+}
+
+/// The words that changes set, a few of them where they are: those of two addresses, and one more.
+#[derive(Clone, Debug)]
+enum Values {
+    Few([u32; 5]),
+    Many(Box<[u32]>),
+}
+
+impl Values {
+    fn of(ops: &[Op]) -> Values {
+        let all: Vec<u32> = ops.iter().flat_map(|op| values(*op)).collect();
+        let mut few = [0; 5];
+        match few.get_mut(..all.len()) {
+            Some(places) => {
+                places.copy_from_slice(&all);
+                Values::Few(few)
+            }
+            None => Values::Many(all.into()),
+        }
+    }
+
+    /// The words. Behind a few of them stand zeroes.
+    #[inline(always)]
+    fn words(&self) -> &[u32] {
+        match self {
+            Values::Few(words) => words,
+            Values::Many(words) => words,
+        }
+    }
 }
 
 /// Templates. Changes that differ in values alone have the same one.
@@ -178,7 +208,7 @@ impl Templates {
     /// These changes; nothing if there is no code for such.
     pub(crate) fn fill(&mut self, ops: &[Op]) -> Option<Filled> {
         let kinds: Box<[Kind]> = ops.iter().map(|op| Kind::of(*op)).collect::<Option<_>>()?;
-        let values = ops.iter().flat_map(|op| values(*op)).collect();
+        let values = Values::of(ops);
         if let Some(known) = self.all.get(&kinds) {
             return Some(Filled { template: Arc::clone(known), values });
         }
@@ -246,7 +276,7 @@ impl Filled {
         }
         let length = frame.bytes().len();
         let Some(window) = frame.window() else { return false };
-        code.run_with(window, [length as u64, found.kind()], &self.values, results) == Some(CHANGED)
+        code.run_with(window, [length as u64, found.kind()], self.values.words(), results) == Some(CHANGED)
     }
 
     /// The same where tags come and go, and the frame begins elsewhere then.
@@ -260,7 +290,7 @@ impl Filled {
             frame.prepend(front);
         }
         let inputs = [length as u64, found.kind()];
-        let answer = frame.window().and_then(|window| code.run_with(window, inputs, &self.values, results));
+        let answer = frame.window().and_then(|window| code.run_with(window, inputs, self.values.words(), results));
         match answer {
             Some(CHANGED) => true,
             Some(POPPED) => {

@@ -213,10 +213,10 @@ impl<'a, F: Frame, C: Copies> Going<'a, F, C> {
         let (level, Desk { levels, words }) = (self.level, &mut *self.desk);
         let sheet = levels.get_mut(level);
         let by_code = match sheet {
-            Some(sheet) if !is_in_frame => leg.changes.carry_out(sheet, found, words),
-            _ => leg.changes.carry_out(self.frame, found, words),
+            Some(sheet) if !is_in_frame => leg.act.changes.carry_out(sheet, found, words),
+            _ => leg.act.changes.carry_out(self.frame, found, words),
         };
-        if by_code && leg.changes.moves {
+        if by_code && leg.act.changes.moves {
             let bytes = if is_in_frame { self.frame.bytes() } else { self.desk.get(level) };
             (self.at, self.found) = (At::of(&parse::parse(bytes).1), None);
         }

@@ -3,7 +3,7 @@
 use weir_openflow::group::Counted;
 
 use super::frame::Frame;
-use super::program::{Edit, End};
+use super::program::{Act, Edit, End};
 use super::{Forwarded, Parsed};
 use crate::compiled::{Met, Target, Then};
 use crate::counts::Worker;
@@ -50,7 +50,7 @@ impl Switch {
         let Switch { tables, groups, ports, .. } = self;
         let last = tables.get(table)?;
         let flow = last.in_slot(slot)?;
-        let (changes, end) = flow.program.as_deref()?.plain.as_ref()?;
+        let Act { changes, end } = flow.program.as_deref()?.plain.as_ref()?;
         let (edit, mut end) = (changes.edit?, *end);
         let mut in_group = None;
         if let End::Group(number) = end {
@@ -60,8 +60,8 @@ impl Switch {
             }
             let chosen = groups.find(number, &parsed.fields, ports)?;
             let [Some(leg)] = chosen.legs else { return None };
-            in_group = Some(InGroup { slot: chosen.slot, bucket: chosen.first, edit: leg.changes.edit? });
-            end = leg.end;
+            in_group = Some(InGroup { slot: chosen.slot, bucket: chosen.first, edit: leg.act.changes.edit? });
+            end = leg.act.end;
         }
         let at = &mut parsed.at;
         // With a group, the flow itself changes nothing.
@@ -92,7 +92,7 @@ impl Switch {
         if let Some((table, slot)) = parsed.known {
             return (table == number).then_some(Located::At((table, slot)));
         }
-        let Some((slot, _)) = self.tables.get(number)?.find(&parsed.fields, None) else {
+        let Some(slot) = self.tables.get(number)?.find_slot(&parsed.fields) else {
             return Some(Located::Miss(number));
         };
         parsed.known = Some((number, slot));

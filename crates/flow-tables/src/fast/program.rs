@@ -19,6 +19,10 @@ use crate::words::Words;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Programs {
     all: HashSet<Arc<Program>>,
+    /// The same by their numbers.
+    numbered: Vec<Option<Arc<Program>>>,
+    /// Numbers that no program has.
+    free: Vec<ProgramNumber>,
     pub(crate) templates: Templates,
     /// With so many, those that no flow has any more are let go.
     tidy_at: usize,
@@ -32,15 +36,43 @@ impl Programs {
             return Some(Arc::clone(known));
         }
         if self.all.len() >= self.tidy_at {
-            self.all.retain(|program| Arc::strong_count(program) > 1);
-            self.tidy_at = (2 * self.all.len()).max(LEAST_TIDY);
+            self.tidy();
         }
         program.prepare(&mut self.templates);
+        let number = self.free.pop().unwrap_or(self.numbered.len());
+        program.number = Derived(number);
         let program = Arc::new(program);
         self.all.insert(Arc::clone(&program));
+        match self.numbered.get_mut(number) {
+            Some(place) => *place = Some(Arc::clone(&program)),
+            None => self.numbered.push(Some(Arc::clone(&program))),
+        }
         Some(program)
     }
+
+    /// Lets those go that no flow has.
+    fn tidy(&mut self) {
+        let Programs { all, numbered, free, .. } = self;
+        // Two are kept here.
+        all.retain(|program| Arc::strong_count(program) > 2);
+        for (number, place) in numbered.iter_mut().enumerate() {
+            if place.as_ref().is_some_and(|program| Arc::strong_count(program) == 1) {
+                *place = None;
+                free.push(number);
+            }
+        }
+        self.tidy_at = (2 * self.all.len()).max(LEAST_TIDY);
+    }
+
+    /// The program of a number.
+    #[inline(always)]
+    pub(crate) fn get(&self, number: ProgramNumber) -> Option<&Program> {
+        self.numbered.get(number)?.as_deref()
+    }
 }
+
+/// The number of a program, as long as a flow has it.
+pub(crate) type ProgramNumber = usize;
 
 /// Fewer programs are not looked through.
 const LEAST_TIDY: usize = 256;
@@ -97,10 +129,19 @@ pub(crate) enum Others {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Leg {
     pub(crate) ops: Box<[Op]>,
-    pub(crate) end: End,
-    /// The changes all at once.
-    pub(crate) changes: Changes,
+    /// The same all at once, and the way out.
+    pub(crate) act: Act,
 }
+
+/// Changes that are carried out at once, and then a way out: all in one line of the cache, for most packets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[repr(align(64))]
+pub(crate) struct Act {
+    pub(crate) changes: Changes,
+    pub(crate) end: End,
+}
+
+const _: () = assert!(size_of::<Act>() == 64, "it takes one line");
 
 /// Changes that are carried out at once, one way or another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -111,33 +152,34 @@ pub(crate) struct Changes {
     pub(crate) is_nothing: bool,
     /// Tags or labels come or go.
     pub(crate) moves: bool,
-    filled: Prepared,
+    /// The changes for machine code, if there may be any.
+    filled: Derived<Option<Filled>>,
 }
 
-/// The changes for machine code, if there may be any: it follows from what the changes are.
+/// What follows from everything else, or is chosen for it: two are the same if the rest is.
 #[derive(Clone, Debug, Default)]
-struct Prepared(Option<Filled>);
+pub(crate) struct Derived<T>(T);
 
-impl PartialEq for Prepared {
-    fn eq(&self, _: &Prepared) -> bool {
+impl<T> PartialEq for Derived<T> {
+    fn eq(&self, _: &Derived<T>) -> bool {
         true
     }
 }
 
-impl Eq for Prepared {}
+impl<T> Eq for Derived<T> {}
 
-impl Hash for Prepared {
+impl<T> Hash for Derived<T> {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl Changes {
     fn of(ops: &[Op]) -> Changes {
         let moves = ops.iter().any(|op| op.moves());
-        Changes { edit: Edit::of(ops), is_nothing: ops.is_empty(), moves, filled: Prepared::default() }
+        Changes { edit: Edit::of(ops), is_nothing: ops.is_empty(), moves, filled: Derived::default() }
     }
 
     fn prepare(&mut self, ops: &[Op], templates: &mut Templates) {
-        self.filled = Prepared(templates.fill(ops));
+        self.filled = Derived(templates.fill(ops));
     }
 
     /// Changes a frame of which code found this, if that goes; if not, nothing has happened. Code may write words beside that nobody needs.
@@ -209,10 +251,16 @@ pub(crate) struct Program {
     pub(crate) metadata: Option<(u64, u64)>,
     pub(crate) next: Option<u8>,
     /// All of it, if that is no more than changes and then one way out, where no flow before has written actions.
-    pub(crate) plain: Option<(Changes, End)>,
+    pub(crate) plain: Option<Act>,
+    number: Derived<ProgramNumber>,
 }
 
 impl Program {
+    /// Its number.
+    pub(crate) fn number(&self) -> ProgramNumber {
+        self.number.0
+    }
+
     /// What these instructions do; nothing if that takes the interpreter.
     fn of(instructions: &[Instruction]) -> Option<Program> {
         let nothing = ActionList { first: Leg::new(Vec::new(), End::Nowhere), more: Box::default() };
@@ -224,6 +272,7 @@ impl Program {
             metadata: None,
             next: None,
             plain: None,
+            number: Derived::default(),
         };
         for instruction in instructions {
             match instruction {
@@ -238,7 +287,7 @@ impl Program {
                 Instruction::Experimenter { .. } => return None,
             }
         }
-        program.plain = program.plain_ops().map(|(ops, end)| (Changes::of(&ops), end));
+        program.plain = program.plain_ops().map(|(ops, end)| Act { changes: Changes::of(&ops), end });
         Some(program)
     }
 
@@ -249,9 +298,9 @@ impl Program {
         }
         let first = &self.applied.first;
         match &self.written {
-            None => Some((first.ops.to_vec(), first.end)),
+            None => Some((first.ops.to_vec(), first.act.end)),
             // What is written is carried out behind what is applied, which has not left yet.
-            Some(leg) if first.end == End::Nowhere => Some(([&first.ops[..], &leg.ops[..]].concat(), leg.end)),
+            Some(leg) if first.act.end == End::Nowhere => Some(([&first.ops[..], &leg.ops[..]].concat(), leg.act.end)),
             Some(_) => None,
         }
     }
@@ -259,8 +308,8 @@ impl Program {
     /// Lets code be made for it.
     fn prepare(&mut self, templates: &mut Templates) {
         let ops = self.plain_ops();
-        if let Some(((changes, _), (ops, _))) = self.plain.as_mut().zip(ops) {
-            changes.prepare(&ops, templates);
+        if let Some((act, (ops, _))) = self.plain.as_mut().zip(ops) {
+            act.changes.prepare(&ops, templates);
         }
     }
 
@@ -273,7 +322,7 @@ impl Program {
     /// Whether it only leads to another table; what it writes into metadata goes along.
     pub(crate) fn only_leads(&self) -> bool {
         let ActionList { first, more } = &self.applied;
-        let does_nothing = first.ops.is_empty() && first.end == End::Nowhere && more.is_empty();
+        let does_nothing = first.ops.is_empty() && first.act.end == End::Nowhere && more.is_empty();
         self.next.is_some() && does_nothing && self.meter.is_none() && self.written.is_none()
     }
 
@@ -313,12 +362,12 @@ impl ActionList {
 
 impl Leg {
     fn new(ops: Vec<Op>, end: End) -> Leg {
-        Leg { changes: Changes::of(&ops), ops: ops.into_boxed_slice(), end }
+        Leg { act: Act { changes: Changes::of(&ops), end }, ops: ops.into_boxed_slice() }
     }
 
     /// Lets code be made for it.
     pub(crate) fn prepare(&mut self, templates: &mut Templates) {
-        self.changes.prepare(&self.ops, templates);
+        self.act.changes.prepare(&self.ops, templates);
     }
 
     /// What has to be known of packets to carry it out.
@@ -425,4 +474,33 @@ const fn may_set(field: Field) -> bool {
 fn address(value: u128) -> [u8; 6] {
     let [_, _, address @ ..] = (value as u64).to_be_bytes();
     address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sends(port: u32) -> Vec<Instruction> {
+        vec![Instruction::ApplyActions(vec![Action::Output { port, max_len: 0 }])]
+    }
+
+    #[test]
+    fn a_number_is_that_of_one_program_as_long_as_a_flow_has_it() {
+        let (mut programs, mut kept) = (Programs::default(), Vec::new());
+        // Of every ten programs one is kept, and the others are let go some time.
+        for port in 1..=10 * LEAST_TIDY as u32 {
+            let program = programs.of(&sends(port)).unwrap();
+            assert!(Arc::ptr_eq(&program, &programs.of(&sends(port)).unwrap()));
+            if port % 10 == 0 {
+                kept.push((port, program));
+            }
+        }
+        for (port, program) in &kept {
+            let found = programs.get(program.number()).unwrap();
+            assert!(std::ptr::eq(found, &**program) && found.plain.as_ref().unwrap().end == End::Port(*port));
+        }
+        // Their numbers are given to others: there are no more than were kept at the same time.
+        assert!(programs.numbered.len() < 4 * LEAST_TIDY, "{} numbers", programs.numbered.len());
+        assert_eq!(programs.get(programs.numbered.len()), None);
+    }
 }

@@ -8,7 +8,7 @@ use weir_openflow::group::Counted;
 use weir_openflow::port::number;
 
 use super::frame::Frame;
-use super::program::End;
+use super::program::{Act, Changes, End};
 use super::{Frames, Parsed};
 use crate::compiled::{Found, MOST_MET, Met, Then};
 use crate::counts::Worker;
@@ -70,11 +70,11 @@ impl Switch {
     #[inline]
     pub fn hasten(&self, number: usize, frame: &mut impl Frame, frames: &mut Frames, now: u64) -> Option<u32> {
         let Frames { parsed, tally, .. } = frames;
-        self.take_short_way(frame, parsed.get_mut(number)?, tally, now)
+        self.go_short_way(frame, parsed.get_mut(number)?, tally, now)
     }
 
     /// The same of one that was looked into.
-    #[inline]
+    #[inline(never)]
     pub(super) fn take_short_way(
         &self,
         frame: &mut impl Frame,
@@ -82,6 +82,11 @@ impl Switch {
         tally: &mut Tally,
         now: u64,
     ) -> Option<u32> {
+        self.go_short_way(frame, parsed, tally, now)
+    }
+
+    #[inline(always)]
+    fn go_short_way(&self, frame: &mut impl Frame, parsed: &mut Parsed, tally: &mut Tally, now: u64) -> Option<u32> {
         let found = parsed.found?;
         let met = match parsed.known {
             Some(met) => met,
@@ -101,7 +106,7 @@ impl Switch {
     }
 
     /// Carries a flow out that a packet meets, and counts the packet there: answers the port. `None` if there is more to do, and nothing happened.
-    #[inline]
+    #[inline(always)]
     fn carry_out(
         &self,
         (table, slot): Met,
@@ -110,44 +115,53 @@ impl Switch {
         tally: &mut Tally,
         now: u64,
     ) -> Option<u32> {
-        let Switch { tables, groups, ports, .. } = self;
-        let table = tables.get(table)?;
-        let flow = table.in_slot(slot)?;
+        let flow = self.tables.get(table)?.of_flow(tally.worker, slot)?;
+        let Act { changes, end } = self.tables.program(flow.program()?)?.plain.as_ref()?;
         let bytes = frame.bytes().len();
-        let (changes, end) = flow.program.as_deref()?.plain.as_ref()?;
         let port = match *end {
-            End::Port(port) => {
-                let goes = port != parsed.in_port
-                    && tally.leaves_by(ports, port)
-                    && changes.carry_out(frame, found, &mut parsed.fields.0);
-                goes.then_some(port)?
-            }
+            End::Port(port) => self.leave_by(port, changes, (frame, found), parsed, tally)?,
             // What a group chooses by is what the packet is by then.
-            End::Group(number) if changes.is_nothing => {
-                let (group, bucket) = groups.find_one(number, &parsed.fields, ports)?;
-                let leg = group.leg(bucket)?;
-                let port = match leg.end {
-                    End::Port(port) => port,
-                    End::Group(next) if leg.changes.is_nothing => {
-                        let port = self.go_through(next, (&mut *frame, found), parsed, tally)?;
-                        group.count(tally.worker, bucket, bytes);
-                        table.count(tally.worker, slot, Counted::one(bytes), now);
-                        return Some(port);
-                    }
-                    _ => return None,
-                };
-                let goes = port != parsed.in_port
-                    && tally.leaves_by(ports, port)
-                    && leg.changes.carry_out(frame, found, &mut parsed.fields.0);
-                if !goes {
-                    return None;
-                }
-                group.count(tally.worker, bucket, bytes);
-                port
-            }
+            End::Group(number) if changes.is_nothing => self.go_by_group(number, (frame, found), parsed, tally)?,
             _ => return None,
         };
-        table.count(tally.worker, slot, Counted::one(bytes), now);
+        flow.count(Counted::one(bytes), now);
+        Some(port)
+    }
+
+    /// Changes a packet that leaves by a port: answers the port. `None` if there is more to do, and nothing happened.
+    #[inline(always)]
+    fn leave_by(
+        &self,
+        port: u32,
+        changes: &Changes,
+        (frame, found): (&mut impl Frame, Found),
+        parsed: &mut Parsed,
+        tally: &mut Tally,
+    ) -> Option<u32> {
+        let goes = port != parsed.in_port
+            && tally.leaves_by(&self.ports, port)
+            && changes.carry_out(frame, found, &mut parsed.fields.0);
+        goes.then_some(port)
+    }
+
+    /// Takes a packet through a group, and counts it there: answers the port. `None` if there is more to do, and nothing happened.
+    #[inline(never)]
+    fn go_by_group(
+        &self,
+        number: u32,
+        (frame, found): (&mut impl Frame, Found),
+        parsed: &mut Parsed,
+        tally: &mut Tally,
+    ) -> Option<u32> {
+        let bytes = frame.bytes().len();
+        let (group, bucket) = self.groups.find_one(number, &parsed.fields, &self.ports)?;
+        let Act { changes, end } = &group.leg(bucket)?.act;
+        let port = match *end {
+            End::Port(port) => self.leave_by(port, changes, (frame, found), parsed, tally)?,
+            End::Group(next) if changes.is_nothing => self.go_through(next, (frame, found), parsed, tally)?,
+            _ => return None,
+        };
+        group.count(tally.worker, bucket, bytes);
         Some(port)
     }
 
@@ -166,16 +180,11 @@ impl Switch {
         for nth in 0..MOST_THROUGH {
             let (group, bucket) = groups.find_one(next, &parsed.fields, ports)?;
             *passed.get_mut(nth)? = Some((group, bucket));
-            let leg = group.leg(bucket)?;
-            match leg.end {
-                End::Group(number) if leg.changes.is_nothing => next = number,
+            let Act { changes, end } = &group.leg(bucket)?.act;
+            match *end {
+                End::Group(number) if changes.is_nothing => next = number,
                 End::Port(port) => {
-                    let goes = port != parsed.in_port
-                        && tally.leaves_by(ports, port)
-                        && leg.changes.carry_out(frame, found, &mut parsed.fields.0);
-                    if !goes {
-                        return None;
-                    }
+                    let port = self.leave_by(port, changes, (frame, found), parsed, tally)?;
                     let counted = passed.into_iter().flatten();
                     counted.for_each(|(group, bucket)| group.count(tally.worker, bucket, bytes));
                     return Some(port);
@@ -198,7 +207,7 @@ impl Switch {
     ) -> Option<u32> {
         let (bytes, before) = (frame.bytes().len(), parsed.fields.metadata());
         let mut passed = [first; MOST_MET];
-        let led = self.follow(&mut passed, &mut parsed.fields).and_then(|count| {
+        let led = self.follow(tally.worker, &mut passed, &mut parsed.fields).and_then(|count| {
             let passed = passed.get(..count)?;
             let (last, leading) = passed.split_last()?;
             let port = self.carry_out(*last, (frame, found), parsed, tally, now)?;
@@ -222,11 +231,12 @@ impl Switch {
     }
 
     /// The flows that a packet meets from the first one on, which only lead on but for the last one: how many.
-    fn follow(&self, passed: &mut [Met; MOST_MET], fields: &mut Fields) -> Option<usize> {
+    fn follow(&self, worker: Worker, passed: &mut [Met; MOST_MET], fields: &mut Fields) -> Option<usize> {
         let [first, rest @ ..] = passed;
         let (mut at, mut count) = (*first, 1);
         for place in rest {
-            let program = self.tables.get(at.0)?.in_slot(at.1)?.program.as_deref()?;
+            let flow = self.tables.get(at.0)?.of_flow(worker, at.1)?;
+            let program = self.tables.program(flow.program()?)?;
             if !program.only_leads() {
                 break;
             }
@@ -234,7 +244,7 @@ impl Switch {
                 fields.write_metadata(value, mask);
             }
             let next = program.next?;
-            at = (next, self.tables.get(next)?.find(fields, None)?.0);
+            at = (next, self.tables.get(next)?.find_slot(fields)?);
             (*place, count) = (at, count + 1);
         }
         (count > 1).then_some(count)
@@ -246,7 +256,7 @@ impl Switch {
         match self.tables.code().target(found)?.then {
             Then::Go(met) => Some(met),
             Then::Search(number) => {
-                let (slot, _) = self.tables.get(number)?.find(&parsed.fields, None)?;
+                let slot = self.tables.get(number)?.find_slot(&parsed.fields)?;
                 parsed.known = Some((number, slot));
                 parsed.known
             }

@@ -243,7 +243,7 @@ impl<'a> Way<'a> {
                 self.has_copies |= self.is_sent;
                 leg.ops.iter().try_for_each(|op| self.change(*op))?;
             }
-            let step = match leg.end {
+            let step = match leg.act.end {
                 End::Nowhere => return Ok(()),
                 End::InPort => Step::Port(self.in_port),
                 End::Port(port) if port == self.in_port => return self.steps.push(Step::SamePort),

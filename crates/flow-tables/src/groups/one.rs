@@ -4,27 +4,30 @@ use weir_openflow::Action;
 use weir_openflow::group::{self, Bucket, Counted, GroupKind};
 use weir_openflow::port::number;
 
-use crate::counts::{PerWorker, Traffic, Worker, sum};
+use crate::counts::{Traffic, Worker, sum};
 use crate::depth::Depth;
 use crate::fast::program::Leg;
 use crate::needs::Needs;
 
-/// A group.
+/// A group. What packets need of it stands in its first line of the cache.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Group {
     /// How it chooses.
     pub kind: GroupKind,
+    /// What each bucket does, for the fast path; nothing of those that take the interpreter.
+    pub(super) legs: Box<[Option<Leg>]>,
+    /// What it got.
+    pub(super) counts: Counts,
+    /// The weight of each bucket with those before it, if none watches anything: all are live then.
+    pub(super) shares: Option<Box<[u64]>>,
     /// What it chooses from, as it was sent.
     pub buckets: Vec<Bucket>,
     /// When it was added.
     pub added: u64,
-    /// What it got.
-    pub(super) counts: PerWorker<Counts>,
-    /// What each bucket does, for the fast path; nothing of those that take the interpreter.
-    pub(super) legs: Vec<Option<Leg>>,
-    /// The weight of each bucket with those before it, if none watches anything: all are live then.
-    pub(super) shares: Option<Box<[u64]>>,
 }
+
+const _: () = assert!(std::mem::offset_of!(Group, buckets) == 64, "packets need one line");
 
 /// The weight of each bucket with those before it; nothing if one of them watches something.
 pub(super) fn shares(buckets: &[Bucket]) -> Option<Box<[u64]>> {
@@ -40,53 +43,74 @@ pub(super) fn shares(buckets: &[Bucket]) -> Option<Box<[u64]>> {
     Some(shares.collect())
 }
 
-/// What a worker has counted of a group, and of its buckets behind it: four each in a line.
+/// What workers have counted of a group, and of its buckets behind it: four each in a line, and no worker writes the lines of another one.
 #[derive(Clone, Debug)]
-pub(super) struct Counts(Box<[Line]>);
+pub(super) struct Counts {
+    lines: Box<[Line]>,
+    /// How many of them each worker has.
+    each: usize,
+}
 
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 struct Line([Traffic; 4]);
 
 impl Counts {
-    pub(super) fn new(buckets: usize) -> Counts {
-        Counts(vec![Line::default(); (buckets + 1).div_ceil(4)].into_boxed_slice())
+    pub(super) fn new(workers: usize, buckets: usize) -> Counts {
+        let each = (buckets + 1).div_ceil(4);
+        Counts { lines: vec![Line::default(); workers * each].into_boxed_slice(), each }
     }
 
-    #[inline]
-    pub(super) fn all(&self) -> Option<&Traffic> {
-        self.0.first().map(|Line([all, ..])| all)
+    /// Counters for one worker more.
+    pub(super) fn add_worker(&mut self) {
+        let more = vec![Line::default(); self.each];
+        self.lines = std::mem::take(&mut self.lines).into_vec().into_iter().chain(more).collect();
     }
 
+    /// What a worker has counted of the group, or of the bucket of a number, which is one more.
     #[inline]
-    fn bucket(&self, bucket: usize) -> Option<&Traffic> {
-        let at = bucket + 1;
-        self.0.get(at / 4).map(|Line(line)| &line[at % 4])
+    fn of(&self, worker: Worker, number: usize) -> Option<&Traffic> {
+        let Line(line) = self.lines.get(worker.0 * self.each + number / 4)?;
+        Some(&line[number % 4])
+    }
+
+    /// The same of all workers.
+    pub(super) fn of_all(&self, number: usize) -> impl Iterator<Item = (Worker, &Traffic)> {
+        let workers = (0..self.lines.len() / self.each.max(1)).map(Worker);
+        workers.filter_map(move |worker| Some((worker, self.of(worker, number)?)))
+    }
+
+    /// Takes over what was counted of the group that this one replaces.
+    pub(super) fn go_on(&self, before: &Counts) {
+        for (worker, counted) in before.of_all(0) {
+            if let Some(all) = self.of(worker, 0) {
+                all.add(counted.get());
+            }
+        }
     }
 }
 
 impl Group {
     /// What it got.
     pub fn counted(&self) -> Counted {
-        sum(self.counts.iter().filter_map(Counts::all))
+        sum(self.counts.of_all(0).map(|(_, all)| all))
     }
 
     /// What its buckets got.
     pub fn bucket_counts(&self) -> Vec<Counted> {
-        let of = |bucket| sum(self.counts.iter().filter_map(|counts| counts.bucket(bucket)));
-        (0..self.buckets.len()).map(of).collect()
+        (1..=self.buckets.len()).map(|number| sum(self.counts.of_all(number).map(|(_, bucket)| bucket))).collect()
     }
 
     #[inline]
     pub(super) fn count_all(&self, worker: Worker, bytes: usize) {
-        if let Some(all) = self.counts.of(worker).and_then(Counts::all) {
+        if let Some(all) = self.counts.of(worker, 0) {
             all.add(Counted::one(bytes));
         }
     }
 
     #[inline]
     pub(super) fn count_bucket(&self, worker: Worker, bucket: usize, bytes: usize) {
-        if let Some(count) = self.counts.of(worker).and_then(|counts| counts.bucket(bucket)) {
+        if let Some(count) = self.counts.of(worker, bucket + 1) {
             count.add(Counted::one(bytes));
         }
     }
