@@ -429,3 +429,36 @@ fn a_routed_side_belongs_to_a_function_that_routes() {
     let (text, fine) = said("routed-shared", &script("", two, &format!("{}\n{}", of("a", 1, "r"), of("b", 2, "s"))));
     assert!(fine, "{text}");
 }
+
+#[test]
+fn how_a_device_is_driven_is_said_only_of_devices_that_can_be_told() {
+    let ports = r#"
+        port { name = "file", device = "pcap:in.pcap", burst = 8 }
+        port { name = "memory", device = "mem:null", flush = "1 us", descriptors = 64 }
+        port { name = "link", device = "memif:0", descriptors = 64, burst = 8 }
+        port { name = "guest", device = "virtio_user:/v", descriptors = 64 }
+        port { name = "good", device = "null", burst = 8, flush = "20 us" }
+        port { name = "card", device = "pci:0000:3b:00.0", descriptors = 4096, burst = 65 }
+        "#;
+    let (said, right) = said("check-tuning", ports);
+    assert!(!right);
+    for (line, key, problem, remedy) in [
+        (2, "file\"].burst", "says nothing about \"pcap:in.pcap\"", "leave it out"),
+        (3, "memory\"].flush", "says nothing about \"mem:null\"", "leave it out"),
+        (3, "memory\"].descriptors", "says nothing about \"mem:null\"", "leave it out"),
+        (4, "link\"].descriptors", "says nothing about \"memif:0\"", "rsize=N"),
+        (5, "guest\"].descriptors", "says nothing about \"virtio_user:/v\"", "queue_size=N"),
+        (7, "card\"].burst", "65", "from 1 to 64"),
+    ] {
+        let told = |said: &&str| {
+            said.contains(&format!("weir.lua:{line}: port[\"{key}: "))
+                && said.contains(problem)
+                && said.contains(remedy)
+        };
+        assert!(said.lines().any(|said| told(&said)), "{line} {key}: {said}");
+    }
+    assert!(
+        !said.contains("link\"].burst") && !said.contains("good") && !said.contains("card\"].descriptors"),
+        "{said}"
+    );
+}

@@ -57,6 +57,7 @@ impl Stand {
                         drop(reply.send(decisions.iter().map(|decided| Some(format!("by {}", decided.way))).collect()));
                     }
                     Job::Watch(observer, reply) => {
+                        observer.all_tell();
                         watching.lock().unwrap().push(observer);
                         let _ = reply.send(());
                     }

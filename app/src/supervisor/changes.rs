@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use weir_config::Nanos;
 use weir_port_dpdk::{Device, Kind};
 use weir_stage::PortConfig;
 
@@ -113,8 +114,13 @@ impl fmt::Display for PortChanges {
 fn is_reopened(port: &OpenPort, config: &PortConfig, owners: &Owners) -> bool {
     let queues = |owners: &Owners| (owners.rx.len(), owners.tx.len());
     port.closed.is_some()
-        || (&port.config.device, port.config.mtu) != (&config.device, config.mtu)
+        || how_opened(&port.config) != how_opened(config)
         || joint_of(&config.device).is_none() && queues(&port.owners) != queues(owners)
+}
+
+/// What a port is opened with.
+fn how_opened(config: &PortConfig) -> (&str, Option<u16>, Option<u16>, Option<u16>, Option<Nanos>) {
+    (&config.device, config.mtu, config.descriptors, config.burst, config.flush)
 }
 
 /// What a device cannot share with another: a Linux interface, whichever way it is driven; else the device as it is written.
@@ -145,7 +151,8 @@ mod tests {
     type Spec<'a> = (&'a str, &'a str, Option<u16>, usize);
 
     fn config(device: &str, mtu: Option<u16>) -> PortConfig {
-        PortConfig { device: device.to_owned(), address: Default::default(), of: None, vrf: None, mtu }
+        let (address, of, vrf) = (Default::default(), None, None);
+        PortConfig { device: device.to_owned(), address, of, vrf, mtu, descriptors: None, burst: None, flush: None }
     }
 
     fn open(specs: &[Spec<'_>]) -> BTreeMap<String, OpenPort> {

@@ -365,6 +365,7 @@ impl Loaded {
             if let Some(problem) = problem {
                 errors.push(element.error(ErrorKind::Malformed, &path, problem));
             }
+            errors.extend(wrong_tuning(config, element));
             let word = config.device.split(':').next();
             let shareable = matches!(word, Some("null" | "mem")) || joint::joint_of(&config.device).is_some();
             if let Some(other) = used.insert(&config.device, name).filter(|_| !shareable) {
@@ -420,6 +421,21 @@ pub(crate) fn loose_ends(element: &Element, graph: &Graph) -> Vec<ConfigError> {
         error.remedy("lead it somewhere, or to \"drop\" if that is meant")
     };
     graph.loose_ends().map(warning).collect()
+}
+
+/// What a port says of how its device is driven, and which does not go with the device.
+fn wrong_tuning(config: &PortConfig, element: &Element) -> Vec<ConfigError> {
+    let device = weir_port_dpdk::Device::parse(&config.device).ok();
+    let wrong = |key: &'static str| {
+        let remedy = match &device {
+            None => "leave it out: it is for devices of DPDK's and Linux interfaces",
+            Some(device) if key == "descriptors" => device.takes_descriptors().err()?,
+            Some(_) => return None,
+        };
+        let (path, problem) = (element.path(), format!("says nothing about \"{}\"", config.device));
+        Some(element.error(ErrorKind::Conflict, &path.field(key), problem).remedy(remedy))
+    };
+    config.tuning().filter_map(wrong).collect()
 }
 
 /// What is wrong with a device whose first word is that of no kind.

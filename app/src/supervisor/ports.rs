@@ -7,16 +7,13 @@ use weir_engine::{PortPart, ThreadHook};
 use weir_packet::{DATA_ROOM, HeapPool, Pool, buffers_needed};
 use weir_port_dpdk::Device;
 use weir_port_dpdk::eal::{Eal, EalOptions, Memory};
-use weir_port_dpdk::{DpdkPool, data_room_needed, memory_needed, ring_buffers};
+use weir_port_dpdk::{DESCRIPTORS, DpdkPool, data_room_needed, memory_needed, ring_buffers};
 use weir_stage::{DeviceStats, Port, PortConfig, PortInfo, Queues, Rx, Tx};
 
 use super::closed::{ClosedPort, ClosedTx};
 use super::config::Loaded;
 use super::joint::joint_of;
 use crate::catalogue;
-
-/// Descriptors of a device queue.
-const DESCRIPTORS: u16 = 512;
 
 /// Packets that the links of one worker hold at most, on average of usual layouts.
 const LINKS_PER_WORKER: usize = 4096;
@@ -124,11 +121,14 @@ struct Needs {
 
 impl Needs {
     fn of(loaded: &Loaded) -> Needs {
-        let devices: Vec<(Device, u16)> =
-            loaded.ports.iter().filter_map(|(_, config, _)| dpdk_device(config)).collect();
+        let driven = || loaded.ports.iter().filter_map(|(_, config, _)| Some((dpdk_device(config)?, config)));
+        let devices: Vec<(Device, u16)> = driven().map(|(device, _)| device).collect();
         let cores = loaded.cores();
         let queues = cores.len() as u16;
-        let rings: usize = devices.iter().map(|(device, _)| ring_buffers(device, queues, queues, DESCRIPTORS)).sum();
+        let in_rings = |((device, _), config): ((Device, u16), &PortConfig)| {
+            ring_buffers(&device, queues, queues, config.descriptors.unwrap_or(DESCRIPTORS))
+        };
+        let rings: usize = driven().map(in_rings).sum();
         let joints = loaded.ports.iter().filter(|(_, config, _)| joint_of(&config.device).is_some()).count();
         let memory_ports = (loaded.ports.len() - devices.len() - joints) * usize::from(queues) * 4096;
         let workers = cores.len() + usize::from(loaded.engine.control.threads);
@@ -242,7 +242,15 @@ impl Buffers {
                 let in_front = loaded.in_front(name);
                 let usual = weir_port_dpdk::PortConfig::default();
                 let promiscuous = loaded.promiscuous(name);
-                let settings = weir_port_dpdk::PortConfig { mtu: config.mtu, in_front, promiscuous, ..usual };
+                let settings = weir_port_dpdk::PortConfig {
+                    mtu: config.mtu,
+                    in_front,
+                    promiscuous,
+                    descriptors: config.descriptors.unwrap_or(usual.descriptors),
+                    burst: config.burst.unwrap_or(usual.burst),
+                    patience: config.flush.map_or(usual.patience, |flush| flush.nanos()),
+                    ..usual
+                };
                 weir_port_dpdk::attach(eal, device, settings, pool).map_err(|error| format!("port \"{name}\": {error}"))
             }
         }

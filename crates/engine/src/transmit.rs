@@ -14,9 +14,6 @@ const TRIES: usize = 4;
 /// A burst is handed over at the end of a loop when it has so many packets, however young it is.
 const FULL: usize = BATCH / 2;
 
-/// A burst that more packets may still join is handed over at this age, nanoseconds.
-const MAX_WAIT: u64 = 100_000;
-
 /// A transmit queue and the packets that wait for it.
 pub(crate) struct TransmitQueue {
     pub(crate) name: String,
@@ -27,6 +24,8 @@ pub(crate) struct TransmitQueue {
     burst: Burst,
     /// When the oldest packet joined the burst.
     since: u64,
+    /// A burst that more packets may still join is handed over at this age, nanoseconds.
+    patience: u64,
     /// Packets that joined since the last flush.
     joined: usize,
 }
@@ -41,7 +40,9 @@ pub(crate) struct Around<'a> {
 impl TransmitQueue {
     pub(crate) fn new(name: String, port: u16, queue: TxQueue, now: u64) -> TransmitQueue {
         let TxQueue { tx, burst } = queue;
-        TransmitQueue { name, port, tx, sent: Count::default(), drops: Drops::new(), burst, since: now, joined: 0 }
+        let patience = tx.patience();
+        let (sent, drops) = (Count::default(), Drops::new());
+        TransmitQueue { name, port, tx, sent, drops, burst, since: now, patience, joined: 0 }
     }
 
     /// The queue and the packets that wait for it, without what was counted.
@@ -113,7 +114,7 @@ impl TransmitQueue {
         }
         let joined = std::mem::take(&mut self.joined);
         let more_may_come = joined > 0 && self.burst.len() < FULL;
-        if more_may_come && around.now.saturating_sub(self.since) < MAX_WAIT {
+        if more_may_come && around.now.saturating_sub(self.since) < self.patience {
             return;
         }
         self.transmit(around);
@@ -185,4 +186,55 @@ impl TransmitQueue {
 /// Takes a held packet whose way leads to a port.
 pub(crate) fn push_held(transmit_queue: &mut TransmitQueue, held: Held, around: &mut Around<'_>) {
     transmit_queue.push(held.into_packet(), around);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use weir_packet::HeapPool;
+    use weir_stage::{PATIENCE, Traffic};
+
+    use super::*;
+
+    /// Takes everything, and counts the calls.
+    struct Counting(Arc<AtomicUsize>, u64);
+
+    impl Tx for Counting {
+        fn transmit(&mut self, burst: &mut Burst, pool: &mut dyn Pool, _: u64) -> Traffic {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Traffic::drain(burst, usize::MAX, |packet| pool.free(packet))
+        }
+
+        fn patience(&self) -> u64 {
+            self.1
+        }
+    }
+
+    /// A packet comes every microsecond. Each waits until the first has waited as long as may be, or half a batch is there.
+    #[test]
+    fn packets_wait_for_others_as_long_as_the_device_says() {
+        let observers = Observers::default();
+        for (patience, together) in [(0, 1), (1_000, 2), (9_000, 10), (PATIENCE, FULL)] {
+            let calls = Arc::new(AtomicUsize::new(0));
+            let mut pool = HeapPool::new(256, 64);
+            let queue = TxQueue::fresh(Box::new(Counting(Arc::clone(&calls), patience)));
+            let mut queue = TransmitQueue::new("out".to_owned(), 0, queue, 0);
+            for n in 0..together * 4 {
+                let packet = pool.alloc().unwrap();
+                let mut around = Around { pool: &mut pool, now: n as u64 * 1_000, observers: &observers };
+                queue.push(packet, &mut around);
+                queue.end_of_loop(&mut around);
+                assert_eq!(calls.load(Ordering::Relaxed), (n + 1) / together, "packet {n}, {patience} ns");
+            }
+            // When no more come, they need not wait.
+            let packet = pool.alloc().unwrap();
+            let mut around = Around { pool: &mut pool, now: 1_000_000, observers: &observers };
+            queue.push(packet, &mut around);
+            queue.end_of_loop(&mut around);
+            queue.end_of_loop(&mut around);
+            assert_eq!((calls.load(Ordering::Relaxed), queue.held()), (5, 0));
+        }
+    }
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_config::{
-    ConfigError, Element, Folder, InterfaceAddress, OneOrMany, Pattern, PortName, Schema, Setting, Table, Type, choice,
-    config,
+    ConfigError, Element, Folder, InterfaceAddress, Nanos, OneOrMany, Pattern, PortName, Schema, Setting, Table, Type,
+    choice, config,
 };
 use weir_mem::Domain;
 
@@ -45,6 +45,22 @@ config! {
         pub vrf: Option<String> = optional, live;
         /// The largest IP packet the port carries, in bytes; that of the device when absent.
         pub mtu: Option<u16> = optional, restart_port, range(68..=9198);
+        /// Packets that each of its queues has room for, where the driver lets us choose (`pci`, `vdev`, `tap`); what the device cannot have is
+        /// adjusted. More outlast longer pauses, fewer stay in the cache. 512 when absent.
+        pub descriptors: Option<u16> = optional, restart_port, range(32..=16384);
+        /// Packets that are taken from a receive queue at once, at most, of devices of DPDK's and Linux interfaces: fewer make a packet wait less for
+        /// those before it, and cost more each. 64 when absent.
+        pub burst: Option<u16> = optional, restart_port, range(1..=64);
+        /// How long a packet may wait for others that are handed to the device by the same call, of the same devices, while others come. "100 us" when absent; "0 ns" lets none wait.
+        pub flush: Option<Nanos> = optional, restart_port, range(Nanos::new(0)..=Nanos::new(100_000_000));
+    }
+}
+
+impl PortConfig {
+    /// The keys that say how its device is driven, of those that were given.
+    pub fn tuning(&self) -> impl Iterator<Item = &'static str> {
+        let given = [self.descriptors.map(|_| "descriptors"), self.burst.map(|_| "burst"), self.flush.map(|_| "flush")];
+        given.into_iter().flatten()
     }
 }
 

@@ -167,6 +167,9 @@ pub trait Rx: Send {
     }
 }
 
+/// How long packets wait for more that go by the same call where nobody says otherwise, nanoseconds.
+pub const PATIENCE: u64 = 100_000;
+
 /// A transmit queue.
 pub trait Tx: Send {
     /// Sends packets from the front of `burst`, as many as the device takes now. The rest stays. Returns what was accepted.
@@ -180,6 +183,11 @@ pub trait Tx: Send {
     /// Whether the port is there at all; when it is not, packets are dropped as `link-down`.
     fn alive(&mut self) -> bool {
         true
+    }
+
+    /// How long packets may wait for more that go by the same call, nanoseconds.
+    fn patience(&self) -> u64 {
+        PATIENCE
     }
 
     /// Makes what was accepted visible outside (files).

@@ -163,6 +163,20 @@ impl Device {
         &self.options
     }
 
+    /// Whether the number of descriptors may be chosen when it is opened.
+    ///
+    /// # Errors
+    ///
+    /// What to write instead, where its rings have their length from elsewhere.
+    pub fn takes_descriptors(&self) -> Result<(), &'static str> {
+        match self.kind {
+            Kind::Pci | Kind::Vdev | Kind::Tap => Ok(()),
+            Kind::Memif => Err("write the device's rsize=N, the logarithm of its length, instead"),
+            Kind::VirtioUser => Err("write the device's queue_size=N instead"),
+            Kind::Vhost | Kind::AfXdp | Kind::AfPacket | Kind::Null => Err("leave it out"),
+        }
+    }
+
     /// The Linux interface that it takes over; `None` for devices that have none or make their own.
     pub fn interface(&self) -> Option<&str> {
         matches!(self.kind, Kind::AfXdp | Kind::AfPacket).then_some(self.name.as_str())

@@ -53,7 +53,7 @@ mod xsk;
 pub use device::{Device, DeviceError, Kind, words};
 pub use error::DpdkError;
 pub use memory::{Megabytes, data_room_needed, longest_mtu, memory_needed, ring_buffers};
-pub use options::PortConfig;
+pub use options::{DESCRIPTORS, PortConfig};
 
 #[cfg(not(feature = "dpdk"))]
 pub use absent::{DpdkPool, attach, eal, usual_mtu};

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use weir_packet::BATCH;
+use weir_stage::PATIENCE;
+
 use crate::Megabytes;
 
 /// Which memory the buffers live in.
@@ -36,6 +39,9 @@ pub struct EalOptions {
     pub run_dir: PathBuf,
 }
 
+/// Descriptors of each queue where nobody says otherwise.
+pub const DESCRIPTORS: u16 = 512;
+
 /// What a port is opened with.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PortConfig {
@@ -50,13 +56,26 @@ pub struct PortConfig {
     pub promiscuous: bool,
     /// Descriptors of each queue, where the device lets us choose; adjusted to what it can.
     pub descriptors: u16,
+    /// Packets that are taken from a receive queue at once, at most.
+    pub burst: u16,
+    /// How long packets may wait for more that are sent by the same call, nanoseconds.
+    pub patience: u64,
     /// Queue pairs that it is attached with, where the driver wants to know their number before; it is attached again if others are asked for.
     pub pairs: u16,
 }
 
 impl Default for PortConfig {
     fn default() -> PortConfig {
-        PortConfig { mtu: None, in_front: 0, mac: None, promiscuous: false, descriptors: 512, pairs: 1 }
+        PortConfig {
+            mtu: None,
+            in_front: 0,
+            mac: None,
+            promiscuous: false,
+            descriptors: DESCRIPTORS,
+            burst: u16::try_from(BATCH).unwrap_or(u16::MAX),
+            patience: PATIENCE,
+            pairs: 1,
+        }
     }
 }
 

@@ -234,11 +234,12 @@ impl DpdkPort {
         let receive = (0..rx).map(|queue| -> Box<dyn Rx> {
             // The first speaks for the whole device.
             let remark = self.remark.clone().filter(|_| queue == 0);
-            Box::new(DpdkRx::new(Arc::clone(ethdev), queue, Arc::clone(&self.pool), blank, remark, gate()))
+            let most = usize::from(self.config.burst);
+            Box::new(DpdkRx::new(Arc::clone(ethdev), queue, Arc::clone(&self.pool), most, blank, remark, gate()))
         });
         let transmit = (0..tx).map(|queue| -> Box<dyn Tx> {
             let (pool, alive) = (DpdkPool::handle(&self.pool), Arc::clone(&self.alive));
-            Box::new(DpdkTx::new(Arc::clone(ethdev), queue, pool, alive, gate()))
+            Box::new(DpdkTx::new(Arc::clone(ethdev), queue, pool, alive, self.config.patience, gate()))
         });
         (receive.collect(), transmit.collect())
     }

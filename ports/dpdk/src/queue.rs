@@ -19,6 +19,8 @@ pub(crate) struct DpdkRx {
     device: Arc<Ethdev>,
     queue: u16,
     pool: Arc<Mempool>,
+    /// Packets that are received at once, at most.
+    most: usize,
     /// The driver does not write what it hands over: it is blanked.
     blank: bool,
     remark: Option<String>,
@@ -39,11 +41,12 @@ impl DpdkRx {
         device: Arc<Ethdev>,
         queue: u16,
         pool: Arc<Mempool>,
+        most: usize,
         blank: bool,
         remark: Option<String>,
         gate: Option<Gate>,
     ) -> DpdkRx {
-        DpdkRx { device, queue, pool, blank, remark, gate, burst: Burst::new(), lost: Lost::default() }
+        DpdkRx { device, queue, pool, most, blank, remark, gate, burst: Burst::new(), lost: Lost::default() }
     }
 
     /// Receives up to `room` packets into the (empty) burst. Returns how many bytes they have.
@@ -143,7 +146,7 @@ fn through(gate: Option<&Gate>, port: u16, burst: impl FnOnce() -> u16) -> u16 {
 
 impl Rx for DpdkRx {
     fn receive(&mut self, batch: &mut Batch, _pool: &mut dyn Pool, _now: u64) -> Traffic {
-        let bytes = self.poll(batch.room());
+        let bytes = self.poll(batch.room().min(self.most));
         if self.burst.is_empty() {
             return Traffic::default();
         }
@@ -219,6 +222,8 @@ pub(crate) struct DpdkTx {
     queue: u16,
     pool: DpdkPool,
     alive: Arc<AtomicBool>,
+    /// How long packets may wait for others, nanoseconds.
+    patience: u64,
     gate: Option<Gate>,
 }
 
@@ -228,9 +233,10 @@ impl DpdkTx {
         queue: u16,
         pool: DpdkPool,
         alive: Arc<AtomicBool>,
+        patience: u64,
         gate: Option<Gate>,
     ) -> DpdkTx {
-        DpdkTx { device, queue, pool, alive, gate }
+        DpdkTx { device, queue, pool, alive, patience, gate }
     }
 
     /// Copies what lives in foreign buffers to DPDK's, as long as there are any. Returns whether the whole
@@ -281,6 +287,10 @@ impl Tx for DpdkTx {
 
     fn alive(&mut self) -> bool {
         self.alive.load(Ordering::Relaxed)
+    }
+
+    fn patience(&self) -> u64 {
+        self.patience
     }
 }
 

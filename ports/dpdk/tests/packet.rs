@@ -178,6 +178,29 @@ s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(17, 103, 150)
 s.sendto(bytes(1500), ('10.9.0.2', 7))";
 
+#[test]
+fn bursts_are_as_long_as_was_said() {
+    in_namespace("bursts_are_as_long_as_was_said", || {
+        veth();
+        let (eal, mut pool) = start("bursts", DATA_ROOM);
+        let config = PortConfig { burst: 3, patience: 7_000, ..PortConfig::default() };
+        let mut a = try_open(&eal, "af_packet:va", PortConfig::default(), &pool).unwrap();
+        let mut b = try_open(&eal, "af_packet:vb", config, &pool).unwrap();
+        wait("the link is up", || a.port.link_up() && b.port.link_up());
+        (0..20).for_each(|n| assert!(a.send(n, 1500, &mut pool)));
+        let mut got = Vec::new();
+        wait("all frames", || {
+            let traffic = b.rx.receive(&mut b.batch, &mut pool, 1);
+            assert!(traffic.packets <= 3 && traffic.packets == b.batch.len() as u64);
+            b.batch.each(|_, packet, _| got.extend(number(packet.bytes(), 1500)));
+            pool.free_batch(&mut b.batch, u64::MAX);
+            got.len() == 20
+        });
+        assert!(got.into_iter().eq(0..20));
+        assert_eq!((a.tx.patience(), b.tx.patience()), (weir_stage::PATIENCE, 7_000));
+    });
+}
+
 fn tags(from: &'static str, to: &'static str, name: &str) {
     in_namespace(name, || {
         veth();

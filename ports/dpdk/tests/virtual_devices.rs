@@ -6,8 +6,9 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{alone, folder, frame, number, open, start, wait};
+use common::{alone, folder, frame, number, open, start, try_open, wait};
 use weir_packet::{Burst, DATA_ROOM, HeapPool, Pool, defects};
+use weir_port_dpdk::PortConfig;
 use weir_port_dpdk::eal::Eal;
 
 #[test]
@@ -47,6 +48,21 @@ fn null_leaves_what_was_in_buffers_where_asked() {
         assert_eq!(null.rx.receive(&mut null.batch, &mut pool, 1).packets, 64);
         let as_sent = |slot| null.batch.get(slot).unwrap().bytes() == frame(0, 60);
         assert_eq!(null.batch.slots().filter(|slot| as_sent(*slot)).count(), 1);
+    });
+}
+
+#[test]
+fn no_more_are_received_at_once_than_was_said() {
+    alone("no_more_are_received_at_once_than_was_said", &[], || {
+        let (eal, mut pool) = start("bursts", DATA_ROOM);
+        let config = PortConfig { burst: 5, patience: 7_000, ..PortConfig::default() };
+        let mut null = try_open(&eal, "null", config, &pool).unwrap();
+        // What is in a batch already makes room for no more.
+        for all in [5, 10, 15] {
+            assert_eq!(null.rx.receive(&mut null.batch, &mut pool, 1).packets, 5);
+            assert_eq!(null.batch.len(), all);
+        }
+        assert_eq!(null.tx.patience(), 7_000);
     });
 }
 

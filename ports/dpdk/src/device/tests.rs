@@ -56,6 +56,16 @@ fn who_listens_and_who_connects() {
 }
 
 #[test]
+fn who_takes_descriptors() {
+    let takes = |text| Device::parse(text).unwrap().takes_descriptors();
+    let cases = ["pci:0000:3b:00.0", "vdev:net_ring0", "tap:a"];
+    assert!(cases.into_iter().all(|text| takes(text) == Ok(())));
+    assert!(takes("memif:0").unwrap_err().contains("rsize"));
+    assert!(takes("virtio_user:/v").unwrap_err().contains("queue_size"));
+    assert!(["af_xdp:a", "af_packet:a", "vhost:/v", "null"].into_iter().all(|text| takes(text) == Err("leave it out")));
+}
+
+#[test]
 fn only_taken_over_interfaces_are_interfaces() {
     let interface = |text| Device::parse(text).unwrap().interface().map(str::to_owned);
     assert_eq!(interface("af_xdp:a"), Some("a".into()));

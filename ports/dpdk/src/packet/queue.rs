@@ -16,6 +16,8 @@ use super::socket;
 pub(super) struct PacketRx {
     group: Arc<Group>,
     queue: usize,
+    /// Packets that are received at once, at most.
+    most: usize,
     /// The slot that is looked at next.
     at: usize,
     lost: Lost,
@@ -37,8 +39,8 @@ enum Taken {
 }
 
 impl PacketRx {
-    pub(super) fn new(group: Arc<Group>, queue: usize) -> PacketRx {
-        PacketRx { group, queue, at: 0, lost: Lost::default() }
+    pub(super) fn new(group: Arc<Group>, queue: usize, most: usize) -> PacketRx {
+        PacketRx { group, queue, most, at: 0, lost: Lost::default() }
     }
 }
 
@@ -112,7 +114,7 @@ impl Rx for PacketRx {
     fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, _now: u64) -> Traffic {
         let mut traffic = Traffic::default();
         let Some(ring) = self.group.ring(self.queue) else { return traffic };
-        while batch.room() > 0 {
+        while batch.room() > 0 && traffic.packets < self.most as u64 {
             let Some(arrived) = ring.look(self.at) else { break };
             let taken = self.lost.take(arrived.as_ref(), pool);
             if matches!(taken, Taken::NoBuffer) {
@@ -156,11 +158,13 @@ pub(super) struct PacketTx {
     socket: OwnedFd,
     alive: Arc<AtomicBool>,
     errors: Arc<AtomicU64>,
+    /// How long packets may wait for others, nanoseconds.
+    patience: u64,
 }
 
 impl PacketTx {
-    pub(super) fn new(socket: OwnedFd, alive: Arc<AtomicBool>, errors: Arc<AtomicU64>) -> PacketTx {
-        PacketTx { socket, alive, errors }
+    pub(super) fn new(socket: OwnedFd, alive: Arc<AtomicBool>, errors: Arc<AtomicU64>, patience: u64) -> PacketTx {
+        PacketTx { socket, alive, errors, patience }
     }
 
     /// Packets from the front that leave the burst, sent or refused for good.
@@ -227,6 +231,10 @@ impl Tx for PacketTx {
 
     fn alive(&mut self) -> bool {
         self.alive.load(Ordering::Relaxed)
+    }
+
+    fn patience(&self) -> u64 {
+        self.patience
     }
 }
 
