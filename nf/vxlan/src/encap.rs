@@ -59,10 +59,11 @@ impl Stage for Encap {
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        let mut last = None;
         for slot in Slots(batch.live()) {
             let port = batch.lanes.port[slot];
             let Some(packet) = batch.get_mut(slot) else { continue };
-            match self.put_in(packet, port) {
+            match self.put_in(packet, port, &mut last) {
                 Ok(Some(port)) => out.answer_indexed(slot, port),
                 Ok(None) => out.answer(slot, Exit::Send),
                 Err(exit) => out.answer(slot, exit),
@@ -72,14 +73,24 @@ impl Stage for Encap {
 }
 
 impl Encap {
+    /// What routes answer for the other end of a tunnel.
+    #[inline]
+    fn route_to(&self, front: &Front) -> u32 {
+        match *front {
+            Front::Four { remote, .. } => self.onward.lookup(remote),
+            Front::Six { remote, .. } => self.onward.lookup6(remote),
+        }
+    }
+
     /// Puts a frame that came in by the port of this index into its tunnel; answers the position of the port that it leaves by, or `None` if the slow
-    /// path has to find the neighbour.
+    /// path has to find the neighbour. `last` is what routes answered for the frame before it, and the port of that one: of a batch, many are often of
+    /// one tunnel.
     ///
     /// # Errors
     ///
     /// Why it is dropped.
     #[inline]
-    fn put_in(&self, packet: &mut Packet, port: u16) -> Result<Option<u8>, Exit> {
+    fn put_in(&self, packet: &mut Packet, port: u16, last: &mut Option<(u16, u32)>) -> Result<Option<u8>, Exit> {
         let Some(tunnel) = self.tunnels.of_port(port) else { return Err(Exit::NoRoute) };
         if packet.len() < Ethernet::LEN {
             return Err(Exit::TooShort);
@@ -88,10 +99,11 @@ impl Encap {
             return Err(Exit::Tagged);
         }
         let flow = inner::flow_of(packet, self.seed);
-        let answer = match tunnel.front {
-            Front::Four { remote, .. } => self.onward.lookup(remote),
-            Front::Six { remote, .. } => self.onward.lookup6(remote),
+        let answer = match *last {
+            Some((before, answer)) if before == port => answer,
+            _ => self.route_to(&tunnel.front),
         };
+        *last = Some((port, answer));
         let found = match self.onward.leaving(answer, || flow) {
             Ok(leaving) if leaving.longest() > 0 => Some(leaving),
             Err(Fate::Glean) => None,

@@ -52,6 +52,20 @@ fn frames_leave_by_the_tunnel_of_their_port() {
 }
 
 #[test]
+fn frames_of_several_tunnels_in_a_batch_go_each_to_its_own_next_hop() {
+    let mut config = usual();
+    config["routes"]["198.51.100.0/24"] = json!("192.0.2.8");
+    config["neighbors"] = json!({ "192.0.2.9": "02:00:00:00:02:01", "192.0.2.8": "02:00:00:00:02:08", "2001:db8::9": "02:00:00:00:02:06" });
+    let mut rig = Rig::new(&config);
+    let [left, ..] = rig.pass_together([RED, BLUE, SIX].map(|port| (port, vec![plain(60); 3])).to_vec());
+    // The next hop, and the last byte of the other end's address.
+    let ends = |sent: &Vec<u8>| (sent[5], if sent[12] == 8 { sent[33] } else { sent[53] });
+    assert_eq!(left.iter().map(ends).collect::<Vec<_>>(), [[(1, 9); 3], [(8, 7); 3], [(6, 9); 3]].concat());
+    assert_eq!(rig.drops(), [].into());
+    rig.finish();
+}
+
+#[test]
 fn frames_come_out_at_the_port_of_their_tunnel() {
     let mut rig = Rig::new(&usual());
     for (port, outer) in [(RED, Outer::red()), (BLUE, Outer::blue()), (SIX, Outer::six())] {

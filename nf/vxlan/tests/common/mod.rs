@@ -125,7 +125,12 @@ impl Rig {
 
     /// Hands frames to a port; answers what all ports send then.
     pub fn pass(&mut self, port: usize, frames: Vec<Vec<u8>>) -> [Vec<Vec<u8>>; 4] {
-        self.handles[port].send_all(frames);
+        self.pass_together(vec![(port, frames)])
+    }
+
+    /// The same of several ports at once, whose frames come into one batch.
+    pub fn pass_together(&mut self, came: Vec<(usize, Vec<Vec<u8>>)>) -> [Vec<Vec<u8>>; 4] {
+        came.into_iter().for_each(|(port, frames)| self.handles[port].send_all(frames));
         weir_rig::run(&mut self.engine, weir_rig::MS);
         self.received()
     }
