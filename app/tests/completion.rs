@@ -102,7 +102,11 @@ fn shells_complete_commands_names_of_what_runs_and_files() {
         }
         assert!(!has("weir t", &["trace"]).contains(&"top".to_owned()), "{shell}");
         assert_eq!(found("weir neigh"), ["neighbor"], "{shell}");
-        assert_eq!(found("weir show --socket SOCKET ports w"), ["wan", "wired-in", "wired-out"], "{shell}");
+        assert_eq!(
+            found("weir show --socket SOCKET ports w"),
+            ["wan", "wired-in", "wired-out", "wired-six"],
+            "{shell}"
+        );
         assert_eq!(found("weir capture --socket SOCKET la"), ["lan"], "{shell}");
         assert_eq!(found("weir show --socket SOCKET routes --function r"), ["router"], "{shell}");
         assert_eq!(found("weir show stats --sort d"), ["drops"], "{shell}");

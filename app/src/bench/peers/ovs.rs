@@ -137,10 +137,19 @@ impl Plan {
     /// The same for Weir's switch, by the same flows.
     fn by_flows(self, lab: &Lab) -> Plan {
         let channel = lab.folder.join("ours.of");
-        let devices = self.devices.iter().map(|device| format!("\"vdev:{device}\"")).collect::<Vec<_>>().join(", ");
+        let devices =
+            self.devices.iter().map(|device| format!("\"{}\"", as_ours(device))).collect::<Vec<_>>().join(", ");
         let variables =
             vec![("devices", format!("{{ {devices} }}")), ("channel", format!("\"unix:{}\"", channel.display()))];
         Plan { ours: configurations::SWITCH, variables, channel: Some(channel), ..self }
+    }
+}
+
+/// A device as Weir's configuration has it: what the null device receives is left as it was in its buffer, as the driver has it.
+fn as_ours(device: &str) -> String {
+    match device {
+        "net_null0" | "net_null1" => "null:blank=0".to_owned(),
+        other => format!("vdev:{other}"),
     }
 }
 
