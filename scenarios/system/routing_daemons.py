@@ -196,6 +196,9 @@ class _Net:
         self.weir = Weir(self.router, _WEIR.format(netns=self.control.name, more=more))
         lab.at_end(lambda: self.weir.__exit__(None, None, None))
         assert wait_for(lambda: self.control.run("ip", "-o", "link").count("LOWER_UP") == 3), self.weir.log()
+        # BGP of IPv6 tells the link's own address as a next hop only if there is one when a session begins (RFC 2545 section 3).
+        ends = (self.control, self.lan, self.wan)
+        assert wait_for(lambda: not any("tentative" in end.run("ip", "-6", "address") for end in ends)), "addresses stay tentative"
 
     def via(self, prefix):
         """Where the active route of Linux's to a prefix leads."""

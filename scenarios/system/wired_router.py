@@ -64,7 +64,7 @@ def _answers(net, forwarded):
     # A neighbour that nobody wrote down is found by the router; one that is not there is told of (RFC 1812 section 5.2.7.1).
     net.lan.run("ip", "address", "add", "10.0.0.3/24", "dev", "eth0")
     ping(net.wan, "10.0.0.3", 5, interval=0.2)
-    said = net.wan.run("ping", "-n", "-c", "2", "-i", "0.2", "-W", "60", "10.0.0.9", check=False)
+    said = net.wan.run("ping", "-n", "-c", "2", "-i", "0.2", *PATIENT, "10.0.0.9", check=False)
     assert "From 192.0.2.1" in said and "Unreachable" in said, said
     # Six fragments to the router itself, and its answer.
     ping(net.lan, "10.0.0.1", 3, "-s", "8000", "-M", "dont", interval=0.2)
@@ -76,7 +76,7 @@ def _answers6(net, forwarded):
     """The same of IPv6, which the hosts speak from here on."""
     for host, address in ((net.lan, "2001:db8:1::2"), (net.wan, "2001:db8:ff::254")):
         speaks_ipv6(host)
-        host.run("ip", "address", "add", f"{address}/64", "dev", "eth0")
+        host.run("ip", "address", "add", f"{address}/64", "dev", "eth0", "nodad")
     net.lan.run("ip", "-6", "route", "add", "default", "via", "2001:db8:1::1")
     net.wan.run("ip", "-6", "route", "add", "default", "via", "2001:db8:ff::1")
     net.wan.run("ip", "address", "add", "2001:db8:7::7/128", "dev", "lo")
@@ -98,9 +98,9 @@ def _answers6(net, forwarded):
         hops = re.findall(r"^ *\d+ +(\S+)", said, re.M)
         assert hops == [router, target], hops
     # A neighbour that nobody wrote down is found by the router; one that is not there is told of (RFC 4443 section 3.1).
-    net.lan.run("ip", "address", "add", "2001:db8:1::3/64", "dev", "eth0")
+    net.lan.run("ip", "address", "add", "2001:db8:1::3/64", "dev", "eth0", "nodad")
     ping(net.wan, "2001:db8:1::3", 5, "-6", interval=0.2)
-    said = net.wan.run("ping", "-6", "-n", "-c", "2", "-i", "0.2", "-W", "60", "2001:db8:1::9", check=False)
+    said = net.wan.run("ping", "-6", "-n", "-c", "2", "-i", "0.2", *PATIENT, "2001:db8:1::9", check=False)
     assert "From 2001:db8:ff::1" in said and "Address unreachable" in said, said
     # Hop-by-hop options are the slow path's (RFC 8200 section 4.3), which passes them on.
     with net.wan.popen("python3", "-c", _LISTEN, stdout=-1) as listening:
