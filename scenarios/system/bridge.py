@@ -4,6 +4,7 @@ import collections
 import random
 
 from lab.guest import BOOT, Card, Guest
+from lab.hosts import ping
 from lab.netns import Lab
 from lab.packets import Dot1AD, Dot1Q, Ether, raw
 from lab.weir import Weir, wait_for
@@ -210,7 +211,7 @@ def test_the_routed_side_is_a_joint():
             host.run("ip", "route", "add", "default", "via", gateway)
         with Weir(ours, _ROUTED.format()) as weir:
             for target in ("10.0.10.1", "10.0.20.9", "192.0.2.9"):
-                hosts["one"].run("ping", "-n", "-c", "5", "-i", "0.05", "-W", "60", target)
+                ping(hosts["one"], target, 5, interval=0.05)
             known = lambda: {(row["mac"], row["port"], row["vlan"]) for row in weir.show("macs")}
             assert wait_for(lambda: {("02:51:00:00:00:01", "p0", 10), ("02:51:00:00:00:02", "p1", 20)} <= known()), known()
             assert wait_for(lambda: {vlan for _, port, vlan in known() if port == "inside"} == {10, 20}), known()

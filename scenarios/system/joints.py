@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 
 from lab import pcapfile
-from lab.hosts import MACS, STATIC, Between, Stream, numbers
+from lab.hosts import MACS, STATIC, Between, Stream, numbers, ping
 from lab.netns import Lab
 from lab.packets import ARP, IP, UDP, Dot1AD, Dot1Q, Ether, is_of_the_link, payload, raw
 from lab.scenario import run_until_drained
@@ -36,7 +36,7 @@ def test_hosts_talk_through_three_functions():
     for workers in ((1, 1, 1), (0, 1, 0)):
         with Lab() as lab, tempfile.TemporaryDirectory(prefix="weir-joints-") as folder:
             net = Between(lab, _chain(workers))
-            net.lan.run("ping", "-n", "-c", "20", "-i", "0.02", "-W", "5", "198.51.100.1")
+            ping(net.lan, "198.51.100.1", 20)
             net.check_against_kernel()
             ports = net.weir.stats()["ports"]
             for here, there in (("l1", "l2"), ("l2", "l1"), ("r1", "r2"), ("r2", "r1")):

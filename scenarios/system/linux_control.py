@@ -11,7 +11,7 @@ import threading
 import time
 
 from lab import PATIENCE
-from lab.hosts import Between, config
+from lab.hosts import Between, config, ping
 from lab.netns import Lab
 from lab.packets import IP, UDP, Ether, raw
 from lab.weir import check_account, wait_for
@@ -59,10 +59,6 @@ class Controlled:
         """Waits until nothing differs between both: Weir is told of changes when they were made."""
         differences = lambda: json.loads(self.weir.command("show", "routes", "--compare", "linux", "--json"))["rows"]
         assert wait_for(lambda: differences() == []), (differences()[:5], self.weir.log())
-
-
-def _ping(host, address, count=3, interval="0.05"):
-    host.run("ping", "-n", "-q", "-c", str(count), "-i", interval, "-W", "60", address)
 
 
 def _came(wire, frame):
@@ -113,17 +109,17 @@ def test_linux_answers_for_the_router():
     """Pings and TCP to the router's own addresses are Linux's, where tcpdump sees them; ARP is Weir's; what Linux sends leaves as it is."""
     with Lab() as lab:
         net = Controlled(lab)
-        _ping(net.lan, "10.0.0.1")
-        _ping(net.lan, "192.0.2.1")
-        _ping(net.control, "10.0.0.2")
-        _ping(net.control, "192.0.2.254")
+        ping(net.lan, "10.0.0.1", 3, interval=0.05)
+        ping(net.lan, "192.0.2.1", 3, interval=0.05)
+        ping(net.control, "10.0.0.2", 3, interval=0.05)
+        ping(net.control, "192.0.2.254", 3, interval=0.05)
         known = {entry["address"]: entry["mac"] for entry in net.weir.show("neighbors")}
         there = {entry["dst"]: entry.get("lladdr") for entry in json.loads(net.control.run("ip", "-j", "neigh"))}
         for address in ("10.0.0.2", "192.0.2.254"):
             assert known[address] == there[address], (known, there)
         with net.control.popen("tcpdump", "-lnc4", "-i", "lan", "icmp", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as sniffer:
             assert any("listening on lan" in line for line in sniffer.stderr)
-            _ping(net.lan, "10.0.0.1", count=2)
+            ping(net.lan, "10.0.0.1", 2, interval=0.05)
             seen = sniffer.communicate(timeout=PATIENCE)[0]
         assert "10.0.0.2 > 10.0.0.1: ICMP echo request" in seen and "10.0.0.1 > 10.0.0.2: ICMP echo reply" in seen, seen
         received = _over_tcp(net.control, net.lan, "10.0.0.1", 200_000)
@@ -241,7 +237,7 @@ def test_addresses_and_neighbours_of_linux():
         net.control.run("ip", "address", "add", "172.16.5.1/24", "dev", "lan")
         net.lan.run("ip", "address", "add", "172.16.5.2/24", "dev", "eth0")
         assert wait_for(lambda: "172.16.5.1/24" in [one["address"] for one in net.weir.show("addresses")])
-        _ping(net.lan, "172.16.5.1")
+        ping(net.lan, "172.16.5.1", 3, interval=0.05)
         net.control.run("ip", "neigh", "add", "172.16.5.9", "lladdr", "02:00:00:00:09:09", "dev", "lan")
         mac = lambda: [(one["mac"], one["source"]) for one in net.weir.show("neighbors", "172.16.5.9")]
         assert wait_for(lambda: mac() == [("02:00:00:00:09:09", "linux")]), mac()

@@ -3,7 +3,7 @@
 import subprocess
 
 from lab import PATIENCE
-from lab.hosts import addresses
+from lab.hosts import addresses, ping
 from lab.netns import Lab
 from lab.weir import Weir, wait_for
 
@@ -59,7 +59,7 @@ def test_linux_follows_a_redirect():
                 pings.wait()
             # From here on nothing comes by Weir.
             before = weir.stats()["ports"]["lan"]["rx_packets"]
-            host.run("ping", "-c", "20", "-i", "0.01", "-W", "60", FAR)
+            ping(host, FAR, 20)
             assert weir.stats()["ports"]["lan"]["rx_packets"] - before < 20, "the host still goes by Weir"
 
 
@@ -67,5 +67,5 @@ def test_nobody_is_told_unless_asked_for():
     """Without the key the packets arrive all the same, and the host stays with Weir."""
     with Lab() as lab:
         host, _ = one_lan(lab, "af_packet", redirects=False)
-        host.run("ping", "-c", "5", "-i", "0.05", "-W", "60", FAR)
+        ping(host, FAR, 5, interval=0.05)
         assert via(host) == "10.0.0.1"

@@ -3,7 +3,7 @@
 import subprocess
 
 from lab import PATIENCE
-from lab.hosts import PATIENT, check_answered, speaks_ipv6
+from lab.hosts import PATIENT, check_answered, ping, speaks_ipv6
 from lab.netns import Lab
 from lab.packets import ARP, Dot1Q, Ether, raw
 from lab.weir import Weir, wait_for
@@ -65,7 +65,7 @@ def _lab(lab):
 
 def _ping(host, *targets, count=5):
     for target in targets:
-        host.run("ping", "-n", "-c", str(count), "-i", "0.05", "-W", "60", target)
+        ping(host, target, count, interval=0.05)
 
 
 def _hops(host, target):

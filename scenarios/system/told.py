@@ -3,7 +3,7 @@
 import re
 import signal
 
-from lab.hosts import Between, config
+from lab.hosts import Between, config, ping
 from lab.netns import Lab
 from lab.weir import check_account, wait_for
 
@@ -55,7 +55,7 @@ def test_signals_leave_nothing_behind():
             net.weir.process.send_signal(sign)
         _line(net.weir, "the configuration was replaced", "signal=SIGHUP")
         _line(net.weir, "a signal that means nothing here was ignored", "signal=SIGQUIT")
-        net.lan.run("ping", "-n", "-q", "-c", "3", "-i", "0.1", "-W", "20", "198.51.100.1")
+        ping(net.lan, "198.51.100.1", 3, interval=0.1)
         check_account(net.weir.stats())
         assert re.search(r"unaccounted +0\n", net.weir.stop(signal.SIGTERM))
         assert _lines(net.weir, "a signal asks Weir to stop", "signal=SIGTERM", "user=0"), net.weir.log()

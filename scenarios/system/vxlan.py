@@ -7,6 +7,7 @@ import tempfile
 from scapy.layers.vxlan import VXLAN
 
 from lab import Skipped
+from lab.hosts import ping
 from lab.netns import Lab, run
 from lab.openvswitch import OpenVSwitch
 from lab.packets import IP, UDP, Ether, IPv6, payload, raw
@@ -182,7 +183,7 @@ def test_hosts_talk_through_a_tunnel_with_open_vswitch():
             assert wait_for(talks), f"{bridge.drops()}\n{switch.vsctl('show')}"
             # 1,500 bytes of IP, which take 1,550 in the tunnel.
             assert wait_for(lambda: talks("-M", "do", "-s", "1472")), bridge.drops()
-            near.run("ping", "-n", "-c", "50", "-i", "0.01", "-W", "60", "10.0.0.2")
+            ping(near, "10.0.0.2", 50)
             rows = {row["mac"]: row["port"] for row in bridge.show("macs")}
             assert rows["02:00:00:00:03:03"] == "vx-far", rows
             bridge.stop()

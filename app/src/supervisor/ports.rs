@@ -248,7 +248,7 @@ impl Buffers {
                     promiscuous,
                     descriptors: config.descriptors.unwrap_or(usual.descriptors),
                     burst: config.burst.unwrap_or(usual.burst),
-                    patience: config.flush.map_or(usual.patience, |flush| flush.nanos()),
+                    max_wait: config.flush.map_or(usual.max_wait, |flush| flush.nanos()),
                     ..usual
                 };
                 weir_port_dpdk::attach(eal, device, settings, pool).map_err(|error| format!("port \"{name}\": {error}"))

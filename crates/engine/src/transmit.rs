@@ -25,7 +25,7 @@ pub(crate) struct TransmitQueue {
     /// When the oldest packet joined the burst.
     since: u64,
     /// A burst that more packets may still join is handed over at this age, nanoseconds.
-    patience: u64,
+    max_wait: u64,
     /// Packets that joined since the last flush.
     joined: usize,
 }
@@ -40,9 +40,9 @@ pub(crate) struct Around<'a> {
 impl TransmitQueue {
     pub(crate) fn new(name: String, port: u16, queue: TxQueue, now: u64) -> TransmitQueue {
         let TxQueue { tx, burst } = queue;
-        let patience = tx.patience();
+        let max_wait = tx.max_wait();
         let (sent, drops) = (Count::default(), Drops::new());
-        TransmitQueue { name, port, tx, sent, drops, burst, since: now, patience, joined: 0 }
+        TransmitQueue { name, port, tx, sent, drops, burst, since: now, max_wait, joined: 0 }
     }
 
     /// The queue and the packets that wait for it, without what was counted.
@@ -114,7 +114,7 @@ impl TransmitQueue {
         }
         let joined = std::mem::take(&mut self.joined);
         let more_may_come = joined > 0 && self.burst.len() < FULL;
-        if more_may_come && around.now.saturating_sub(self.since) < self.patience {
+        if more_may_come && around.now.saturating_sub(self.since) < self.max_wait {
             return;
         }
         self.transmit(around);
@@ -194,7 +194,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use weir_packet::HeapPool;
-    use weir_stage::{PATIENCE, Traffic};
+    use weir_stage::{MAX_WAIT, Traffic};
 
     use super::*;
 
@@ -207,7 +207,7 @@ mod tests {
             Traffic::drain(burst, usize::MAX, |packet| pool.free(packet))
         }
 
-        fn patience(&self) -> u64 {
+        fn max_wait(&self) -> u64 {
             self.1
         }
     }
@@ -216,17 +216,17 @@ mod tests {
     #[test]
     fn packets_wait_for_others_as_long_as_the_device_says() {
         let observers = Observers::default();
-        for (patience, together) in [(0, 1), (1_000, 2), (9_000, 10), (PATIENCE, FULL)] {
+        for (max_wait, together) in [(0, 1), (1_000, 2), (9_000, 10), (MAX_WAIT, FULL)] {
             let calls = Arc::new(AtomicUsize::new(0));
             let mut pool = HeapPool::new(256, 64);
-            let queue = TxQueue::fresh(Box::new(Counting(Arc::clone(&calls), patience)));
+            let queue = TxQueue::fresh(Box::new(Counting(Arc::clone(&calls), max_wait)));
             let mut queue = TransmitQueue::new("out".to_owned(), 0, queue, 0);
             for n in 0..together * 4 {
                 let packet = pool.alloc().unwrap();
                 let mut around = Around { pool: &mut pool, now: n as u64 * 1_000, observers: &observers };
                 queue.push(packet, &mut around);
                 queue.end_of_loop(&mut around);
-                assert_eq!(calls.load(Ordering::Relaxed), (n + 1) / together, "packet {n}, {patience} ns");
+                assert_eq!(calls.load(Ordering::Relaxed), (n + 1) / together, "packet {n}, {max_wait} ns");
             }
             // When no more come, they need not wait.
             let packet = pool.alloc().unwrap();

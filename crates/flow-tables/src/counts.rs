@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir_mem::HugeSlice;
 use weir_openflow::group::Counted;
 
-use crate::fast::program::ProgramNumber;
+use crate::fast::programs::ProgramNumber;
 use crate::index::Slot;
 
 /// The number of a worker among those of a switch, from 0 on: who takes packets by the [fast path](crate::fast) has one, and nobody else has it meanwhile.

@@ -26,6 +26,7 @@ pub(crate) mod frame;
 mod going;
 mod plain;
 pub(crate) mod program;
+pub(crate) mod programs;
 mod short;
 mod way;
 

@@ -10,7 +10,8 @@ use weir_openflow::{Action, Instruction, Match};
 
 use crate::counts::Used;
 use crate::depth::Depth;
-use crate::fast::program::{Program, ProgramNumber, Programs};
+use crate::fast::program::Program;
+use crate::fast::programs::{ProgramNumber, Programs};
 use crate::fields::Key;
 use crate::needs::Needs;
 

@@ -6,8 +6,8 @@ mod pipelines;
 
 use std::cell::Cell;
 
-use pipelines::simple::frame;
-use pipelines::{Became, Buffer, PORTS, by_definition, counted, labels, out, set, switch_with};
+use pipelines::changed::{behind_a_search, flow, flow_of, groups, kinds, packet};
+use pipelines::{Became, Buffer, PORTS, by_definition, counted, out, set, switch_with};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use weir_flow_tables::{Forwarded, Frame, Frames, Packet, Switch, Worker};
@@ -123,146 +123,6 @@ fn both_ways(groups: &[GroupMod], flows: &[FlowMod], packets: &[(u32, Vec<u8>)])
     prop_assert_eq!(counted(&compiled, 0), counted(&definition, 0));
     let [without, with] = short;
     Ok(Short { all: packets.len() as u64, without, with, through_last, ..changed })
-}
-
-/// What packets are, so that their fields may be set.
-fn kinds() -> Vec<(Vec<Oxm>, Vec<Field>)> {
-    use Field::{IpDscp, IpEcn, IpProto, Ipv4Dst, Ipv4Src, Ipv6Dst, Ipv6Flabel, Ipv6Src};
-    let (four, six) = (vec![IpDscp, IpEcn, Ipv4Src, Ipv4Dst], vec![IpDscp, IpEcn, Ipv6Src, Ipv6Dst, Ipv6Flabel]);
-    let ports = [
-        (6, [Field::TcpSrc, Field::TcpDst]),
-        (17, [Field::UdpSrc, Field::UdpDst]),
-        (132, [Field::SctpSrc, Field::SctpDst]),
-    ];
-    let mut all = vec![
-        (vec![], vec![]),
-        (vec![Oxm::masked(Field::VlanVid, 0x1000, 0x1000)], vec![Field::VlanVid, Field::VlanPcp]),
-    ];
-    for (kind, fields) in [(0x0800, four), (0x86dd, six)] {
-        let is_one = Oxm::exact(Field::EthType, kind);
-        all.push((vec![is_one], fields.clone()));
-        for (protocol, ports) in ports {
-            let fields = [&fields[..], &ports, &ports].concat();
-            all.push((vec![is_one, Oxm::exact(IpProto, protocol)], fields));
-        }
-    }
-    let of_icmp = |kind, protocol| vec![Oxm::exact(Field::EthType, kind), Oxm::exact(IpProto, protocol)];
-    all.extend([
-        (of_icmp(0x0800, 1), vec![Ipv4Dst, Field::Icmpv4Type, Field::Icmpv4Code]),
-        (of_icmp(0x86dd, 58), vec![Ipv6Dst, Field::Icmpv6Code]),
-        (
-            vec![Oxm::exact(Field::EthType, 0x0806)],
-            vec![Field::ArpOp, Field::ArpSha, Field::ArpSpa, Field::ArpTha, Field::ArpTpa],
-        ),
-    ]);
-    let of_mpls = vec![Field::MplsLabel, Field::MplsTc, Field::MplsBos];
-    all.extend([0x8847, 0x8847, 0x8848].map(|kind| (vec![Oxm::exact(Field::EthType, kind)], of_mpls.clone())));
-    all
-}
-
-/// Values that are the same as those of frames now and then.
-fn value() -> impl Strategy<Value = u128> {
-    prop_oneof![Just(0), Just(u128::MAX), Just(53), Just(0x0a00_0001), any::<u128>()]
-}
-
-fn changes(fields: Vec<Field>, most: usize) -> impl Strategy<Value = Vec<Action>> {
-    let others = prop_oneof![
-        1 => value().prop_map(|value| set(Field::EthDst, value)),
-        1 => value().prop_map(|value| set(Field::EthSrc, value)),
-        3 => Just(Action::DecNwTtl),
-        1 => Just(Action::PushVlan(0x8100)),
-        1 => Just(Action::PushVlan(0x88a8)),
-        2 => Just(Action::PopVlan),
-        5 => labels(),
-    ];
-    let change = if fields.is_empty() {
-        others.boxed()
-    } else {
-        let set = (prop::sample::select(fields), value()).prop_map(|(field, value)| {
-            set(field, if field == Field::VlanVid { value & 0xfff | 0x1000 } else { value })
-        });
-        prop_oneof![set, others].boxed()
-    };
-    proptest::collection::vec(change, 0..most)
-}
-
-/// Mostly by a port that sends.
-fn way_out() -> impl Strategy<Value = Action> {
-    prop_oneof![4 => prop::sample::select(vec![1, 2, 3, 6]), 1 => 1..=PORTS].prop_map(out)
-}
-
-fn flow() -> impl Strategy<Value = FlowMod> {
-    flow_of(kinds())
-}
-
-/// A flow for packets of such kinds.
-fn flow_of(kinds: Vec<(Vec<Oxm>, Vec<Field>)>) -> impl Strategy<Value = FlowMod> {
-    let made = prop::sample::select(kinds).prop_flat_map(|(asked, fields)| {
-        let end = prop_oneof![3 => way_out(), 2 => (20_u32..28).prop_map(Action::Group)];
-        (Just(asked), changes(fields, 5), end, any::<bool>())
-    });
-    (made, 0_u16..4).prop_map(|((asked, mut actions, end, is_written), priority)| {
-        // A flow that changes its packets goes to a group on the longer way.
-        if matches!(end, Action::Group(_)) && priority > 0 {
-            actions.clear();
-        }
-        actions.push(end);
-        let made = if is_written { Instruction::WriteActions(actions) } else { Instruction::ApplyActions(actions) };
-        FlowMod::add(0, priority, Match::new(asked).unwrap(), vec![made])
-    })
-}
-
-/// Groups of one bucket, or which choose one, that change anything.
-fn groups() -> impl Strategy<Value = Vec<GroupMod>> {
-    let fields: Vec<Field> = kinds().into_iter().flat_map(|(_, fields)| fields).collect();
-    let bucket = move || {
-        (changes(fields.clone(), 4), way_out()).prop_map(|(mut actions, end)| {
-            actions.push(end);
-            Bucket { weight: 0, watch_port: group::ANY, watch_group: group::ANY, actions }
-        })
-    };
-    let indirect = proptest::collection::vec(bucket(), 3);
-    let several = proptest::collection::vec(bucket(), 2..4);
-    (indirect, proptest::option::of((bucket(), bucket())), several).prop_map(|(buckets, select, several)| {
-        let add = |group, kind, buckets| GroupMod { command: GroupCommand::Add, kind, group, buckets };
-        let one = (20..).zip(buckets).map(|(group, bucket)| add(group, GroupKind::Indirect, vec![bucket]));
-        let weighed = |bucket| Bucket { weight: 1, ..bucket };
-        let two = select.map(|(one, other)| add(23, GroupKind::Select, vec![weighed(one), weighed(other)]));
-        let leads = |group, weight| {
-            let actions = vec![Action::Group(group)];
-            Bucket { weight, watch_port: group::ANY, watch_group: group::ANY, actions }
-        };
-        // Of which one leads to the other; the longest is too long for the short way.
-        let chain = [
-            add(24, GroupKind::All, vec![leads(20, 0)]),
-            add(25, GroupKind::Select, vec![leads(24, 1), leads(22, 2)]),
-            add(26, GroupKind::Indirect, vec![leads(25, 0)]),
-        ];
-        one.chain(two).chain(chain).chain([add(27, GroupKind::All, several)]).collect()
-    })
-}
-
-/// The flows behind a search: in a table with many others, which nobody meets.
-fn behind_a_search(flows: Vec<FlowMod>) -> Vec<FlowMod> {
-    let leads = FlowMod::add(0, 1, Match::default(), vec![Instruction::GotoTable(1)]);
-    let others = (0..30).map(|n| {
-        let asked = Match::new(vec![Oxm::exact(Field::EthDst, 0xffff_0000 | n)]).unwrap();
-        FlowMod::add(1, 9, asked, vec![])
-    });
-    let flows = flows.into_iter().map(|flow| FlowMod { table: 1, ..flow });
-    [leads].into_iter().chain(others).chain(flows).collect()
-}
-
-/// Frames whose checksums are anything, and which may break off.
-fn packet() -> impl Strategy<Value = (u32, Vec<u8>)> {
-    let end = proptest::collection::vec(prop_oneof![Just(0), Just(0xff), any::<u8>()], 26);
-    (1..=PORTS, frame(), end, prop::option::weighted(0.1, 14_usize..90)).prop_map(|(port, mut frame, end, length)| {
-        let at = frame.len().saturating_sub(end.len()).max(14);
-        frame.truncate(at);
-        frame.extend(end);
-        frame.truncate(length.unwrap_or(usize::MAX));
-        (port, frame)
-    })
 }
 
 /// Takes such packets through such tables.

@@ -51,7 +51,8 @@ config! {
         /// Packets that are taken from a receive queue at once, at most, of devices of DPDK's and Linux interfaces: fewer make a packet wait less for
         /// those before it, and cost more each. 64 when absent.
         pub burst: Option<u16> = optional, restart_port, range(1..=64);
-        /// How long a packet may wait for others that are handed to the device by the same call, of the same devices, while others come. "100 us" when absent; "0 ns" lets none wait.
+        /// How long a packet may wait, while others come, for more that are handed to the device by the same call; of the devices that `burst` is for.
+        /// "100 us" when absent; "0 ns" lets none wait.
         pub flush: Option<Nanos> = optional, restart_port, range(Nanos::new(0)..=Nanos::new(100_000_000));
     }
 }

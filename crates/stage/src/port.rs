@@ -167,8 +167,8 @@ pub trait Rx: Send {
     }
 }
 
-/// How long packets wait for more that go by the same call where nobody says otherwise, nanoseconds.
-pub const PATIENCE: u64 = 100_000;
+/// How long packets wait at most for more that go by the same call, where nobody says otherwise, nanoseconds.
+pub const MAX_WAIT: u64 = 100_000;
 
 /// A transmit queue.
 pub trait Tx: Send {
@@ -185,9 +185,9 @@ pub trait Tx: Send {
         true
     }
 
-    /// How long packets may wait for more that go by the same call, nanoseconds.
-    fn patience(&self) -> u64 {
-        PATIENCE
+    /// How long packets wait at most for more that go by the same call, nanoseconds.
+    fn max_wait(&self) -> u64 {
+        MAX_WAIT
     }
 
     /// Makes what was accepted visible outside (files).

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use weir_config::Folder;
 use weir_ip::steps::{Ipv4Check, Ipv4Rewrite, Ipv4Route};
 use weir_port_mem::MemHandle;
-use weir_stage::{MakeStage, Random, Settings, StageKind};
+use weir_stage::{MakeStage, Random, Settings};
 use weir_wire::ipv4::write_checksum;
 use weir_wire::{MacAddr, checksum};
 
@@ -136,99 +136,49 @@ fn plain(to: MacAddr, ttl: u8, destination: [u8; 4], source_port: u16) -> Vec<u8
     frame
 }
 
+/// What tests of both families need to know of this one.
+fn family() -> Family {
+    Family {
+        steps: steps(),
+        plain: |to, ttl, source_port| plain(to, ttl, [192, 0, 2, 1], source_port),
+        sent: |frame, source, to| forwarded(frame, 1, source, to),
+        hops: 22,
+        group: MacAddr([1, 0, 0x5e, 0, 0, 9]),
+        to_group: "link-broadcast",
+        shared: json!({ "192.0.2.0/24": ["10.0.1.9", "10.0.1.8", "10.0.0.9"] }),
+    }
+}
+
 #[test]
 fn any_station_may_be_meant_but_never_all_of_them() {
-    let bench = Bench::new(PORTS);
-    let (ours, others) = (bench.mac(0), MacAddr([2, 9, 9, 9, 9, 9]));
-    let frames: Vec<Vec<u8>> = [ours, others, MacAddr::BROADCAST, MacAddr([1, 0, 0x5e, 0, 0, 9])]
-        .map(|to| plain(to, 64, [192, 0, 2, 1], 1))
-        .into();
-    for at in [1, 2, 3] {
-        // Alone and together with others: by the vector kernel and one by one.
-        let strict = run(&*bench.make(&Ipv4Check, &json!({})).unwrap(), &frames[..=at]);
-        assert_eq!(strict["out"], frames[..1]);
-        assert_eq!(strict["not-for-us"], frames[1..2]);
-        let loose = run(&*bench.make(&Ipv4Check, &json!({ "any_station": true })).unwrap(), &frames[..=at]);
-        assert_eq!(loose["out"], frames[..2]);
-        assert_eq!(loose.get("link-broadcast").map_or(&[][..], |frames| frames), &frames[2..at + 1]);
-    }
+    any_station_may_be_meant(&family());
 }
 
 #[test]
 fn the_last_hop_is_found_where_the_ttl_is_taken_off() {
-    let bench = Bench::new(PORTS);
-    let frames: Vec<Vec<u8>> = (0..=255).map(|ttl| plain(bench.mac(0), ttl, [192, 0, 2, 1], 1)).collect();
-    let check = bench.make(&Ipv4Check, &json!({})).unwrap();
-    let rewrite = bench.make(&Ipv4Rewrite, &json!({ "from": "right", "to": "02:00:00:00:01:09" })).unwrap();
-    for frames in frames.chunks(64) {
-        assert_eq!(run(&*check, frames)["out"], frames);
-        let ways = run(&*rewrite, frames);
-        let (over, on): (Vec<&Vec<u8>>, Vec<_>) = frames.iter().partition(|frame| frame[22] <= 1);
-        assert_eq!(ways.get("expired").map_or(vec![], |frames| frames.iter().collect()), over);
-        let expected: Vec<Vec<u8>> =
-            on.iter().map(|frame| forwarded(frame, 1, bench.mac(1), MacAddr([2, 0, 0, 0, 1, 9]))).collect();
-        assert_eq!(ways["out"], expected);
-        assert!(ways["out"].iter().all(|frame| checksum::is_valid(&frame[14..34])));
-    }
+    let sent = the_last_hop_is_found_by_the_rewrite(&family());
+    assert!(sent.iter().all(|frame| checksum::is_valid(&frame[14..34])));
 }
 
 #[test]
 fn next_hops_share_flows_and_each_flow_keeps_to_one() {
-    let mut chain = Chain::new(&steps(), false, &json!({ "192.0.2.0/24": ["10.0.1.9", "10.0.1.8", "10.0.0.9"] }));
-    let mut flows: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
-    for flow in 0..600 {
-        let frame = plain(chain.bench.mac(0), 64, [192, 0, 2, 1], flow);
-        (0..3).for_each(|_| chain.bench.handles[0].send(frame.clone()));
-        chain.settle();
-        let sent: Vec<Vec<u8>> = chain.bench.handles.iter().flat_map(MemHandle::received).collect();
-        assert_eq!(sent.len(), 3);
-        assert!(sent.iter().all(|frame| *frame == sent[0]), "flow {flow} was split");
-        *flows.entry(sent[0][..6].to_vec()).or_default() += 1;
-    }
-    // 200 expected each; 70 is six standard deviations of a fair draw.
-    assert_eq!(flows.len(), 3);
-    assert!(flows.values().all(|count| count.abs_diff(200) < 70), "{flows:?}");
-    chain.finish();
+    next_hops_share_flows(&family());
 }
 
 #[test]
 fn a_file_of_routes_is_read_anew() {
-    let path = std::env::temp_dir().join(format!("weir-wired-{}", std::process::id()));
-    std::fs::create_dir_all(&path).unwrap();
-    let file = path.join("routes.csv");
-    let mut bench = Bench::new(PORTS);
-    bench.folder = Some(Folder::open(&path).unwrap());
-    let config = json!({ "next_hops": ["10.0.1.9", "10.0.1.8"], "routes_csv": "routes.csv", "max_routes": 16 });
-    std::fs::write(&file, "prefix,via\n192.0.2.0/24,10.0.1.9\n198.51.100.0/24,10.0.1.8\n").unwrap();
-    let make = bench.make(&Ipv4Route, &config).unwrap();
-    let frames = [[192, 0, 2, 1], [198, 51, 100, 1], [203, 0, 113, 1]].map(|to| plain(bench.mac(0), 64, to, 1));
-    let ways = |make: &dyn MakeStage| -> Vec<Vec<usize>> {
-        let ways = run(make, &frames);
-        let at = |name| -> Vec<usize> {
-            let of = |frame: &Vec<u8>| frames.iter().position(|sent| sent == frame).unwrap();
-            ways.get(name).map_or(vec![], |frames| frames.iter().map(of).collect())
-        };
-        ["way[0]", "way[1]", "no-route"].map(at).into()
+    let filed = Filed {
+        name: "wired",
+        next_hops: ["10.0.1.9", "10.0.1.8"],
+        prefixes: ["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"],
+        frames: [[192, 0, 2, 1], [198, 51, 100, 1], [203, 0, 113, 1]].map(|to| plain(MacAddr([2; 6]), 64, to, 1)),
+        stranger: "10.0.1.7",
     };
-    assert_eq!(ways(&*make), [vec![0], vec![1], vec![2]]);
-
-    let element = settings(PORTS, &Ipv4Route, &config).unwrap();
-    let settings = Settings { element: &element, path: element.path(), value: element.value() };
-    std::fs::write(&file, "prefix,via\n192.0.2.0/24,10.0.1.7\n").unwrap();
-    let said = make.prepare(&settings, &bench.env()).err().unwrap();
     assert_eq!(
-        said[0].to_string(),
+        a_file_is_read_anew(PORTS, &Ipv4Route, &filed),
         "routes.csv:2:14: via: 10.0.1.7 is none of the next hops; write one of 10.0.1.8, 10.0.1.9, or add it \
          to next_hops"
     );
-    assert_eq!(ways(&*make), [vec![0], vec![1], vec![2]], "nothing has changed");
-
-    std::fs::write(&file, "prefix,via\n192.0.2.0/24,10.0.1.8\n203.0.113.0/24,10.0.1.9\n").unwrap();
-    let change = make.prepare(&settings, &bench.env()).unwrap();
-    assert_eq!(ways(&*make), [vec![0], vec![1], vec![2]], "nothing changes before it is told to");
-    change(0);
-    assert_eq!(ways(&*make), [vec![2], vec![0], vec![1]]);
-    std::fs::remove_dir_all(&path).unwrap();
 }
 
 /// As many different sets of next hops as there may be, and then as many others in their place.
@@ -311,7 +261,5 @@ fn wrong_settings_are_told_all_at_once() {
 
 #[test]
 fn schemas_are_sound() {
-    for kind in [&Ipv4Check as &dyn StageKind, &Ipv4Route, &Ipv4Rewrite] {
-        assert_eq!(kind.schema().defects(), Vec::<String>::new());
-    }
+    assert_eq!(defects(&steps()), Vec::<String>::new());
 }

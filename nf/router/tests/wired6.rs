@@ -12,10 +12,9 @@ use common::traffic::mutate;
 use common::wired::*;
 use common::*;
 use serde_json::{Value, json};
-use weir_config::Folder;
 use weir_ip::steps::{Ipv6Check, Ipv6Rewrite, Ipv6Route};
 use weir_port_mem::MemHandle;
-use weir_stage::{MakeStage, Random, Settings, StageKind};
+use weir_stage::Random;
 use weir_wire::MacAddr;
 
 /// The last one carries no more than every link must (RFC 8200 section 5).
@@ -297,73 +296,32 @@ fn plain(to: MacAddr, hop_limit: u8, destination: &str, source_port: u16) -> Vec
     frame.to_vec(&[0x22; 18])
 }
 
+/// What tests of both families need to know of this one.
+fn family() -> Family {
+    Family {
+        steps: steps(),
+        plain: |to, hop_limit, source_port| plain(to, hop_limit, "2620::1", source_port),
+        sent: |frame, source, to| sent(frame, source, to, PORTS[1].2),
+        hops: 21,
+        group: MacAddr([0x33, 0x33, 0, 0, 0, 9]),
+        to_group: "ip6-link-broadcast",
+        shared: json!({ "2620::/32": ["2001:db8:0:1::9", "2001:db8:0:1::8", "2001:db8::9"] }),
+    }
+}
+
 #[test]
 fn any_station_may_be_meant_but_never_all_of_them() {
-    let bench = Bench::new(PORTS);
-    let (ours, others) = (bench.mac(0), MacAddr([2, 9, 9, 9, 9, 9]));
-    let frames: Vec<Vec<u8>> = [ours, others, MacAddr::BROADCAST, MacAddr([0x33, 0x33, 0, 0, 0, 9])]
-        .map(|to| plain(to, 64, "2620::1", 1))
-        .into();
-    for at in [1, 2, 3] {
-        let strict = run(&*bench.make(&Ipv6Check, &json!({})).unwrap(), &frames[..=at]);
-        assert_eq!(strict["out"], frames[..1]);
-        assert_eq!(strict["not-for-us"], frames[1..2]);
-        let loose = run(&*bench.make(&Ipv6Check, &json!({ "any_station": true })).unwrap(), &frames[..=at]);
-        assert_eq!(loose["out"], frames[..2]);
-        assert_eq!(loose.get("ip6-link-broadcast").map_or(&[][..], |frames| frames), &frames[2..at + 1]);
-    }
+    any_station_may_be_meant(&family());
 }
 
 #[test]
 fn the_last_hop_is_found_where_the_hop_limit_is_taken_off() {
-    let bench = Bench::new(PORTS);
-    let frames: Vec<Vec<u8>> = (0..=255).map(|hops| plain(bench.mac(0), hops, "2620::1", 1)).collect();
-    let check = bench.make(&Ipv6Check, &json!({})).unwrap();
-    let rewrite = bench.make(&Ipv6Rewrite, &json!({ "from": "right", "to": "02:00:00:00:01:09" })).unwrap();
-    for frames in frames.chunks(64) {
-        assert_eq!(run(&*check, frames)["out"], frames);
-        let ways = run(&*rewrite, frames);
-        let (over, on): (Vec<&Vec<u8>>, Vec<_>) = frames.iter().partition(|frame| frame[21] <= 1);
-        assert_eq!(ways.get("expired").map_or(vec![], |frames| frames.iter().collect()), over);
-        let expected: Vec<Vec<u8>> =
-            on.iter().map(|frame| sent(frame, bench.mac(1), MacAddr([2, 0, 0, 0, 1, 9]), 1500)).collect();
-        assert_eq!(ways["out"], expected);
-    }
+    the_last_hop_is_found_by_the_rewrite(&family());
 }
 
 #[test]
 fn next_hops_share_flows_and_each_flow_keeps_to_one() {
-    let shared = json!({ "2620::/32": ["2001:db8:0:1::9", "2001:db8:0:1::8", "2001:db8::9"] });
-    let mut chain = Chain::new(&steps(), false, &shared);
-    let mut flows: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
-    for flow in 0..600 {
-        let frame = plain(chain.bench.mac(0), 64, "2620::1", flow);
-        (0..3).for_each(|_| chain.bench.handles[0].send(frame.clone()));
-        chain.settle();
-        let sent: Vec<Vec<u8>> = chain.bench.handles.iter().flat_map(MemHandle::received).collect();
-        assert_eq!(sent.len(), 3);
-        assert!(sent.iter().all(|frame| *frame == sent[0]), "flow {flow} was split");
-        *flows.entry(sent[0][..6].to_vec()).or_default() += 1;
-    }
-    // 200 expected each; 70 is six standard deviations of a fair draw.
-    assert_eq!(flows.len(), 3);
-    assert!(flows.values().all(|count| count.abs_diff(200) < 70), "{flows:?}");
-    chain.finish();
-}
-
-/// Which way frames leave a stage by, in their order: `usize::MAX` where there is no route.
-fn ways_of(make: &dyn MakeStage, frames: &[Vec<u8>]) -> Vec<usize> {
-    let ways = run(make, frames);
-    let mut found = vec![None; frames.len()];
-    for (way, left) in ways {
-        let number =
-            way.strip_prefix("way[").and_then(|rest| rest.strip_suffix(']')).map_or(usize::MAX, |n| n.parse().unwrap());
-        for frame in left {
-            // Each has a number of its own where its source port stands.
-            found[usize::from(u16::from_be_bytes([frame[54], frame[55]]))] = Some(number);
-        }
-    }
-    found.into_iter().map(Option::unwrap).collect()
+    next_hops_share_flows(&family());
 }
 
 /// Random routes against the list of them, gone through for each packet; runs of the same destination among others, and :: at the start, which
@@ -409,34 +367,17 @@ fn few_bits(random: &mut Random) -> u128 {
 
 #[test]
 fn a_file_of_routes_is_read_anew() {
-    let path = std::env::temp_dir().join(format!("weir-wired6-{}", std::process::id()));
-    std::fs::create_dir_all(&path).unwrap();
-    let file = path.join("routes.csv");
-    let mut bench = Bench::new(PORTS);
-    bench.folder = Some(Folder::open(&path).unwrap());
-    let config = json!({ "next_hops": ["2001:db8::9", "fe80::8"], "routes_csv": "routes.csv", "max_routes": 16 });
-    std::fs::write(&file, "prefix,via\n2620::/32,2001:db8::9\n2621::/32,fe80::8\n").unwrap();
-    let make = bench.make(&Ipv6Route, &config).unwrap();
-    let frames: Vec<Vec<u8>> =
-        ["2620::1", "2621::1", "2622::1"].iter().zip(0..).map(|(to, n)| plain(bench.mac(0), 64, to, n)).collect();
-    assert_eq!(ways_of(&*make, &frames), [0, 1, usize::MAX]);
-
-    let element = settings(PORTS, &Ipv6Route, &config).unwrap();
-    let settings = Settings { element: &element, path: element.path(), value: element.value() };
-    std::fs::write(&file, "prefix,via\n2620::/32,2001:db8::7\n").unwrap();
-    let said = make.prepare(&settings, &bench.env()).err().unwrap();
+    let filed = Filed {
+        name: "wired6",
+        next_hops: ["2001:db8::9", "fe80::8"],
+        prefixes: ["2620::/32", "2621::/32", "2622::/32"],
+        frames: ["2620::1", "2621::1", "2622::1"].map(|to| plain(MacAddr([2; 6]), 64, to, 1)),
+        stranger: "2001:db8::7",
+    };
     assert_eq!(
-        said[0].to_string(),
+        a_file_is_read_anew(PORTS, &Ipv6Route, &filed),
         "routes.csv:2:11: via: 2001:db8::7 is none of the next hops; write one of 2001:db8::9, fe80::8, or add it to next_hops"
     );
-    assert_eq!(ways_of(&*make, &frames), [0, 1, usize::MAX], "nothing has changed");
-
-    std::fs::write(&file, "prefix,via\n2620::/32,fe80::8\n2622::/32,2001:db8::9\n").unwrap();
-    let change = make.prepare(&settings, &bench.env()).unwrap();
-    assert_eq!(ways_of(&*make, &frames), [0, 1, usize::MAX], "nothing changes before it is told to");
-    change(0);
-    assert_eq!(ways_of(&*make, &frames), [1, usize::MAX, 0]);
-    std::fs::remove_dir_all(&path).unwrap();
 }
 
 #[test]
@@ -478,7 +419,5 @@ fn wrong_settings_are_told_all_at_once() {
 
 #[test]
 fn schemas_are_sound() {
-    for kind in [&Ipv6Check as &dyn StageKind, &Ipv6Route, &Ipv6Rewrite] {
-        assert_eq!(kind.schema().defects(), Vec::<String>::new());
-    }
+    assert_eq!(defects(&steps()), Vec::<String>::new());
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use weir_packet::BATCH;
-use weir_stage::PATIENCE;
+use weir_stage::MAX_WAIT;
 
 use crate::Megabytes;
 
@@ -59,7 +59,7 @@ pub struct PortConfig {
     /// Packets that are taken from a receive queue at once, at most.
     pub burst: u16,
     /// How long packets may wait for more that are sent by the same call, nanoseconds.
-    pub patience: u64,
+    pub max_wait: u64,
     /// Queue pairs that it is attached with, where the driver wants to know their number before; it is attached again if others are asked for.
     pub pairs: u16,
 }
@@ -73,7 +73,7 @@ impl Default for PortConfig {
             promiscuous: false,
             descriptors: DESCRIPTORS,
             burst: u16::try_from(BATCH).unwrap_or(u16::MAX),
-            patience: PATIENCE,
+            max_wait: MAX_WAIT,
             pairs: 1,
         }
     }

@@ -239,7 +239,7 @@ impl DpdkPort {
         });
         let transmit = (0..tx).map(|queue| -> Box<dyn Tx> {
             let (pool, alive) = (DpdkPool::handle(&self.pool), Arc::clone(&self.alive));
-            Box::new(DpdkTx::new(Arc::clone(ethdev), queue, pool, alive, self.config.patience, gate()))
+            Box::new(DpdkTx::new(Arc::clone(ethdev), queue, pool, alive, self.config.max_wait, gate()))
         });
         (receive.collect(), transmit.collect())
     }

@@ -65,13 +65,13 @@ impl DpdkRx {
             let got = usize::from(got.min(n));
             // SAFETY: the driver filled the first `got` slots with whole buffers that nobody else owns.
             let (all_hold, sum) = unsafe { look(slots.get(..got).unwrap_or_default(), bounds) };
-            bytes = sum;
-            if all_hold {
-                return got;
-            }
-            // SAFETY: as before.
-            let (kept, sum) = unsafe { sort_out(slots.get_mut(..got).unwrap_or_default(), bounds, pool, lost) };
-            bytes = sum;
+            let kept;
+            (kept, bytes) = if all_hold {
+                (got, sum)
+            } else {
+                // SAFETY: as before.
+                unsafe { sort_out(slots.get_mut(..got).unwrap_or_default(), bounds, pool, lost) }
+            };
             kept
         };
         // SAFETY: the first `kept` slots hold buffers that were found to satisfy the invariants; the
@@ -223,7 +223,7 @@ pub(crate) struct DpdkTx {
     pool: DpdkPool,
     alive: Arc<AtomicBool>,
     /// How long packets may wait for others, nanoseconds.
-    patience: u64,
+    max_wait: u64,
     gate: Option<Gate>,
 }
 
@@ -233,10 +233,10 @@ impl DpdkTx {
         queue: u16,
         pool: DpdkPool,
         alive: Arc<AtomicBool>,
-        patience: u64,
+        max_wait: u64,
         gate: Option<Gate>,
     ) -> DpdkTx {
-        DpdkTx { device, queue, pool, alive, patience, gate }
+        DpdkTx { device, queue, pool, alive, max_wait, gate }
     }
 
     /// Copies what lives in foreign buffers to DPDK's, as long as there are any. Returns whether the whole
@@ -289,8 +289,8 @@ impl Tx for DpdkTx {
         self.alive.load(Ordering::Relaxed)
     }
 
-    fn patience(&self) -> u64 {
-        self.patience
+    fn max_wait(&self) -> u64 {
+        self.max_wait
     }
 }
 

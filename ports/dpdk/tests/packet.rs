@@ -183,7 +183,7 @@ fn bursts_are_as_long_as_was_said() {
     in_namespace("bursts_are_as_long_as_was_said", || {
         veth();
         let (eal, mut pool) = start("bursts", DATA_ROOM);
-        let config = PortConfig { burst: 3, patience: 7_000, ..PortConfig::default() };
+        let config = PortConfig { burst: 3, max_wait: 7_000, ..PortConfig::default() };
         let mut a = try_open(&eal, "af_packet:va", PortConfig::default(), &pool).unwrap();
         let mut b = try_open(&eal, "af_packet:vb", config, &pool).unwrap();
         wait("the link is up", || a.port.link_up() && b.port.link_up());
@@ -197,7 +197,7 @@ fn bursts_are_as_long_as_was_said() {
             got.len() == 20
         });
         assert!(got.into_iter().eq(0..20));
-        assert_eq!((a.tx.patience(), b.tx.patience()), (weir_stage::PATIENCE, 7_000));
+        assert_eq!((a.tx.max_wait(), b.tx.max_wait()), (weir_stage::MAX_WAIT, 7_000));
     });
 }
 

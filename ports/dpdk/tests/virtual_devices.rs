@@ -55,14 +55,14 @@ fn null_leaves_what_was_in_buffers_where_asked() {
 fn no_more_are_received_at_once_than_was_said() {
     alone("no_more_are_received_at_once_than_was_said", &[], || {
         let (eal, mut pool) = start("bursts", DATA_ROOM);
-        let config = PortConfig { burst: 5, patience: 7_000, ..PortConfig::default() };
+        let config = PortConfig { burst: 5, max_wait: 7_000, ..PortConfig::default() };
         let mut null = try_open(&eal, "null", config, &pool).unwrap();
         // What is in a batch already makes room for no more.
         for all in [5, 10, 15] {
             assert_eq!(null.rx.receive(&mut null.batch, &mut pool, 1).packets, 5);
             assert_eq!(null.batch.len(), all);
         }
-        assert_eq!(null.tx.patience(), 7_000);
+        assert_eq!(null.tx.max_wait(), 7_000);
     });
 }
 

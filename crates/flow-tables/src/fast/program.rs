@@ -1,81 +1,18 @@
 //! What a flow does, prepared: the actions that change a frame where it lies, and its ways out.
 
-use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 
 use weir_openflow::group::Bucket;
 use weir_openflow::port::number;
 use weir_openflow::{Action, Field, Instruction};
 
 use super::frame::{At, Frame};
+use super::programs::ProgramNumber;
 use crate::action_set::ActionSet;
 use crate::compiled::{Filled, Found, Templates};
 use crate::depth::Depth;
 use crate::needs::Needs;
 use crate::words::Words;
-
-/// The programs of flows. Flows that do the same have the same one: it is in the cache then, however many flows there are.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Programs {
-    all: HashSet<Arc<Program>>,
-    /// The same by their numbers.
-    numbered: Vec<Option<Arc<Program>>>,
-    /// Numbers that no program has.
-    free: Vec<ProgramNumber>,
-    pub(crate) templates: Templates,
-    /// With so many, those that no flow has any more are let go.
-    tidy_at: usize,
-}
-
-impl Programs {
-    /// What these instructions do; nothing if that takes the interpreter.
-    pub(crate) fn of(&mut self, instructions: &[Instruction]) -> Option<Arc<Program>> {
-        let mut program = Program::of(instructions)?;
-        if let Some(known) = self.all.get(&program) {
-            return Some(Arc::clone(known));
-        }
-        if self.all.len() >= self.tidy_at {
-            self.tidy();
-        }
-        program.prepare(&mut self.templates);
-        let number = self.free.pop().unwrap_or(self.numbered.len());
-        program.number = Derived(number);
-        let program = Arc::new(program);
-        self.all.insert(Arc::clone(&program));
-        match self.numbered.get_mut(number) {
-            Some(place) => *place = Some(Arc::clone(&program)),
-            None => self.numbered.push(Some(Arc::clone(&program))),
-        }
-        Some(program)
-    }
-
-    /// Lets those go that no flow has.
-    fn tidy(&mut self) {
-        let Programs { all, numbered, free, .. } = self;
-        // Two are kept here.
-        all.retain(|program| Arc::strong_count(program) > 2);
-        for (number, place) in numbered.iter_mut().enumerate() {
-            if place.as_ref().is_some_and(|program| Arc::strong_count(program) == 1) {
-                *place = None;
-                free.push(number);
-            }
-        }
-        self.tidy_at = (2 * self.all.len()).max(LEAST_TIDY);
-    }
-
-    /// The program of a number.
-    #[inline(always)]
-    pub(crate) fn get(&self, number: ProgramNumber) -> Option<&Program> {
-        self.numbered.get(number)?.as_deref()
-    }
-}
-
-/// The number of a program, as long as a flow has it.
-pub(crate) type ProgramNumber = usize;
-
-/// Fewer programs are not looked through.
-const LEAST_TIDY: usize = 256;
 
 /// A change of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -158,7 +95,7 @@ pub(crate) struct Changes {
 
 /// What follows from everything else, or is chosen for it: two are the same if the rest is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Derived<T>(T);
+struct Derived<T>(T);
 
 impl<T> PartialEq for Derived<T> {
     fn eq(&self, _: &Derived<T>) -> bool {
@@ -261,8 +198,12 @@ impl Program {
         self.number.0
     }
 
+    pub(super) fn set_number(&mut self, number: ProgramNumber) {
+        self.number = Derived(number);
+    }
+
     /// What these instructions do; nothing if that takes the interpreter.
-    fn of(instructions: &[Instruction]) -> Option<Program> {
+    pub(super) fn of(instructions: &[Instruction]) -> Option<Program> {
         let nothing = ActionList { first: Leg::new(Vec::new(), End::Nowhere), more: Box::default() };
         let mut program = Program {
             meter: None,
@@ -306,7 +247,7 @@ impl Program {
     }
 
     /// Lets code be made for it.
-    fn prepare(&mut self, templates: &mut Templates) {
+    pub(super) fn prepare(&mut self, templates: &mut Templates) {
         let ops = self.plain_ops();
         if let Some((act, (ops, _))) = self.plain.as_mut().zip(ops) {
             act.changes.prepare(&ops, templates);
@@ -474,33 +415,4 @@ const fn may_set(field: Field) -> bool {
 fn address(value: u128) -> [u8; 6] {
     let [_, _, address @ ..] = (value as u64).to_be_bytes();
     address
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sends(port: u32) -> Vec<Instruction> {
-        vec![Instruction::ApplyActions(vec![Action::Output { port, max_len: 0 }])]
-    }
-
-    #[test]
-    fn a_number_is_that_of_one_program_as_long_as_a_flow_has_it() {
-        let (mut programs, mut kept) = (Programs::default(), Vec::new());
-        // Of every ten programs one is kept, and the others are let go some time.
-        for port in 1..=10 * LEAST_TIDY as u32 {
-            let program = programs.of(&sends(port)).unwrap();
-            assert!(Arc::ptr_eq(&program, &programs.of(&sends(port)).unwrap()));
-            if port % 10 == 0 {
-                kept.push((port, program));
-            }
-        }
-        for (port, program) in &kept {
-            let found = programs.get(program.number()).unwrap();
-            assert!(std::ptr::eq(found, &**program) && found.plain.as_ref().unwrap().end == End::Port(*port));
-        }
-        // Their numbers are given to others: there are no more than were kept at the same time.
-        assert!(programs.numbered.len() < 4 * LEAST_TIDY, "{} numbers", programs.numbered.len());
-        assert_eq!(programs.get(programs.numbered.len()), None);
-    }
 }

@@ -175,3 +175,132 @@ pub fn run(make: &dyn MakeStage, frames: &[Vec<u8>]) -> BTreeMap<String, Vec<Vec
 pub fn said(ports: &'static [PortSpec], kind: &dyn StageKind, config: Value) -> Vec<String> {
     Bench::new(ports).make(kind, &config).map_or_else(|said| said, |_| Vec::new())
 }
+
+/// What tests need to know of a family beside its steps.
+pub struct Family {
+    pub steps: Steps,
+    /// A valid frame to a station that may go so many hops, from this source port: to a place that [`Family::shared`] leads to.
+    pub plain: fn(MacAddr, u8, u16) -> Vec<u8>,
+    /// A frame as it is sent on by the second port, from and to these stations.
+    pub sent: fn(&[u8], MacAddr, MacAddr) -> Vec<u8>,
+    /// Where the hops stand in a frame.
+    pub hops: usize,
+    /// A group of stations, and why frames to one are dropped.
+    pub group: MacAddr,
+    pub to_group: &'static str,
+    /// A route to three of the next hops.
+    pub shared: Value,
+}
+
+/// The check lets frames to any station pass where it is told to, but none to a group.
+pub fn any_station_may_be_meant(family: &Family) {
+    let Family { steps, plain, .. } = family;
+    let bench = Bench::new(steps.ports);
+    let (ours, others) = (bench.mac(0), MacAddr([2, 9, 9, 9, 9, 9]));
+    let frames: Vec<Vec<u8>> = [ours, others, MacAddr::BROADCAST, family.group].map(|to| plain(to, 64, 1)).into();
+    for at in [1, 2, 3] {
+        // Alone and together with others: by the vector kernel and one by one.
+        let strict = run(&*bench.make(steps.check, &json!({})).unwrap(), &frames[..=at]);
+        assert_eq!(strict["out"], frames[..1]);
+        assert_eq!(strict["not-for-us"], frames[1..2]);
+        let loose = run(&*bench.make(steps.check, &json!({ "any_station": true })).unwrap(), &frames[..=at]);
+        assert_eq!(loose["out"], frames[..2]);
+        assert_eq!(loose.get(family.to_group).map_or(&[][..], |frames| frames), &frames[2..at + 1]);
+    }
+}
+
+/// The check lets frames pass however few hops they may go, and the rewrite does not; answers what it sends on.
+pub fn the_last_hop_is_found_by_the_rewrite(family: &Family) -> Vec<Vec<u8>> {
+    let Family { steps, plain, sent, hops, .. } = family;
+    let bench = Bench::new(steps.ports);
+    let frames: Vec<Vec<u8>> = (0..=255).map(|hops| plain(bench.mac(0), hops, 1)).collect();
+    let to = MacAddr([2, 0, 0, 0, 1, 9]);
+    let check = bench.make(steps.check, &json!({})).unwrap();
+    let config = json!({ "from": steps.ports[1].0, "to": to.to_string() });
+    let rewrite = bench.make(steps.rewrite, &config).unwrap();
+    let mut all = Vec::new();
+    for frames in frames.chunks(64) {
+        assert_eq!(run(&*check, frames)["out"], frames);
+        let mut ways = run(&*rewrite, frames);
+        let (over, on): (Vec<&Vec<u8>>, Vec<_>) = frames.iter().partition(|frame| frame[*hops] <= 1);
+        assert_eq!(ways.get("expired").map_or(vec![], |frames| frames.iter().collect()), over);
+        let expected: Vec<Vec<u8>> = on.iter().map(|frame| sent(frame, bench.mac(1), to)).collect();
+        let out = ways.remove("out").unwrap();
+        assert_eq!(out, expected);
+        all.extend(out);
+    }
+    all
+}
+
+/// Three next hops that share a route get about as many flows each, and a flow is not split.
+pub fn next_hops_share_flows(family: &Family) {
+    let mut chain = Chain::new(&family.steps, false, &family.shared);
+    let mut flows: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+    for flow in 0..600 {
+        let frame = (family.plain)(chain.bench.mac(0), 64, flow);
+        (0..3).for_each(|_| chain.bench.handles[0].send(frame.clone()));
+        chain.settle();
+        let sent: Vec<Vec<u8>> = chain.bench.handles.iter().flat_map(MemHandle::received).collect();
+        assert_eq!(sent.len(), 3);
+        assert!(sent.iter().all(|frame| *frame == sent[0]), "flow {flow} was split");
+        *flows.entry(sent[0][..6].to_vec()).or_default() += 1;
+    }
+    // 200 expected each; 70 is six standard deviations of a fair draw.
+    assert_eq!(flows.len(), 3);
+    assert!(flows.values().all(|count| count.abs_diff(200) < 70), "{flows:?}");
+    chain.finish();
+}
+
+/// Which way frames, all of them different, leave a stage by, in their order: `usize::MAX` where there is no route.
+pub fn ways_of(make: &dyn MakeStage, frames: &[Vec<u8>]) -> Vec<usize> {
+    let mut found = BTreeMap::new();
+    for (way, left) in run(make, frames) {
+        let number = way.strip_prefix("way[").and_then(|rest| rest.strip_suffix(']'));
+        let number = number.map_or(usize::MAX, |number| number.parse().unwrap());
+        found.extend(left.into_iter().map(|frame| (frame, number)));
+    }
+    frames.iter().map(|frame| found[frame]).collect()
+}
+
+/// Routes in a file: two next hops, three prefixes with a frame to each, and an address that is none of the next hops.
+pub struct Filed<'t> {
+    pub name: &'t str,
+    pub next_hops: [&'t str; 2],
+    pub prefixes: [&'t str; 3],
+    pub frames: [Vec<u8>; 3],
+    pub stranger: &'t str,
+}
+
+/// A file of routes is read anew, all of it or nothing; answers what is said of a next hop that is none.
+pub fn a_file_is_read_anew(ports: &'static [PortSpec], route: &dyn StageKind, filed: &Filed<'_>) -> String {
+    let Filed { name, next_hops: [first, second], prefixes: [one, two, three], frames, stranger } = filed;
+    let path = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    let write = |lines: String| std::fs::write(path.join("routes.csv"), format!("prefix,via\n{lines}\n")).unwrap();
+    let mut bench = Bench::new(ports);
+    bench.folder = Some(Folder::open(&path).unwrap());
+    let config = json!({ "next_hops": [first, second], "routes_csv": "routes.csv", "max_routes": 16 });
+    write(format!("{one},{first}\n{two},{second}"));
+    let make = bench.make(route, &config).unwrap();
+    let before = [0, 1, usize::MAX];
+    assert_eq!(ways_of(&*make, frames), before);
+
+    let element = settings(ports, route, &config).unwrap();
+    let settings = Settings { element: &element, path: element.path(), value: element.value() };
+    write(format!("{one},{stranger}"));
+    let said = make.prepare(&settings, &bench.env()).err().unwrap();
+    assert_eq!(ways_of(&*make, frames), before, "nothing has changed");
+
+    write(format!("{one},{second}\n{three},{first}"));
+    let change = make.prepare(&settings, &bench.env()).unwrap();
+    assert_eq!(ways_of(&*make, frames), before, "nothing changes before it is told to");
+    change(0);
+    assert_eq!(ways_of(&*make, frames), [1, usize::MAX, 0]);
+    std::fs::remove_dir_all(&path).unwrap();
+    said[0].to_string()
+}
+
+/// What the schemas of the steps are wrong in.
+pub fn defects(steps: &Steps) -> Vec<String> {
+    [steps.check, steps.route, steps.rewrite].iter().flat_map(|kind| kind.schema().defects()).collect()
+}

@@ -78,11 +78,11 @@ impl PacketPort {
         let senders = senders.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
         let longest = self.mtu.saturating_add(self.config.in_front);
         let group = Arc::new(Group::open(&self.interface, self.device.name(), rx, longest).map_err(wrong)?);
-        let (most, patience) = (usize::from(self.config.burst), self.config.patience);
+        let (most, max_wait) = (usize::from(self.config.burst), self.config.max_wait);
         let receive = (0..usize::from(rx))
             .map(|queue| -> Box<dyn Rx> { Box::new(PacketRx::new(Arc::clone(&group), queue, most)) });
         let transmit = senders.into_iter().map(|socket| -> Box<dyn Tx> {
-            Box::new(PacketTx::new(socket, Arc::clone(&self.alive), Arc::clone(&self.tx_errors), patience))
+            Box::new(PacketTx::new(socket, Arc::clone(&self.alive), Arc::clone(&self.tx_errors), max_wait))
         });
         let queues = (receive.collect(), transmit.collect());
         self.group = Some(group);

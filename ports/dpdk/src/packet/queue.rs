@@ -159,12 +159,12 @@ pub(super) struct PacketTx {
     alive: Arc<AtomicBool>,
     errors: Arc<AtomicU64>,
     /// How long packets may wait for others, nanoseconds.
-    patience: u64,
+    max_wait: u64,
 }
 
 impl PacketTx {
-    pub(super) fn new(socket: OwnedFd, alive: Arc<AtomicBool>, errors: Arc<AtomicU64>, patience: u64) -> PacketTx {
-        PacketTx { socket, alive, errors, patience }
+    pub(super) fn new(socket: OwnedFd, alive: Arc<AtomicBool>, errors: Arc<AtomicU64>, max_wait: u64) -> PacketTx {
+        PacketTx { socket, alive, errors, max_wait }
     }
 
     /// Packets from the front that leave the burst, sent or refused for good.
@@ -233,8 +233,8 @@ impl Tx for PacketTx {
         self.alive.load(Ordering::Relaxed)
     }
 
-    fn patience(&self) -> u64 {
-        self.patience
+    fn max_wait(&self) -> u64 {
+        self.max_wait
     }
 }
 
