@@ -9,6 +9,7 @@
 //! | [`classifier`] | the first of many rules that matches: masks and ranges over several words |
 //! | [`counters`] | packets and bytes by place, kept by each worker for itself |
 //! | [`exact`] | from the hash of a key to its record |
+//! | [`free_list`] | numbers of records that nobody has, or of which readers may still look at the last content |
 //! | [`indexed`] | slices in which a wrong index does no harm |
 //! | [`links`] | lists over numbers, with one link per number |
 //! | [`lpm4`] | longest prefix match for IPv4 |
@@ -24,6 +25,7 @@ pub mod bits;
 pub mod classifier;
 pub mod counters;
 pub mod exact;
+pub mod free_list;
 pub mod indexed;
 pub mod links;
 pub mod lpm4;

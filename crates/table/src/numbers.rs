@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir_mem::{Domain, HugeSlice, arena};
 
 use crate::exact::{self, Exact, Index};
-use crate::quarantine::FreeList;
+use crate::free_list::FreeList;
 
 /// Lookups are worked through this many at a time.
 pub const BATCH: usize = 64;

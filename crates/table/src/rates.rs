@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use weir_mem::{Domain, HugeSlice, arena};
 
+use crate::free_list::FreeList;
 use crate::meter::Bucket;
-use crate::quarantine::FreeList;
 
 /// Records that may wait for readers beside those in use.
 const SPARE: u32 = 64;

@@ -2,7 +2,7 @@
 //!
 //! Workers read, the control side alone writes ([`Tables`]). What is found lies in *records* of half a cache line, which are never
 //! changed while a reader can reach them: a change fills another record, then stores the one word that leads to it. The old one
-//! is used again after a grace period ([`slots::Slots`]).
+//! is used again after a grace period ([`FreeList`](weir_table::free_list::FreeList)).
 //!
 //! | from | by | to |
 //! |---|---|---|
@@ -20,7 +20,6 @@ mod binding;
 pub(crate) mod counters;
 mod only;
 mod owners;
-mod slots;
 mod subscriber;
 mod writer;
 

@@ -6,7 +6,7 @@ use weir_mem::prefetch::prefetch_slice;
 use weir_mem::{Domain, HugeSlice, arena};
 
 use super::table::Paint;
-use crate::quarantine::FreeList;
+use crate::free_list::FreeList;
 
 /// Addresses in a group.
 pub(crate) const GROUP: usize = 256;

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use weir_mem::{Domain, HugeSlice, arena};
 use weir_stage::ownership::Owners;
 use weir_table::exact::{self, Exact};
+use weir_table::free_list::FreeList;
 
 use super::only::Only;
 use super::owners::OwnerBytes;
-use super::slots::Slots;
 use super::{
     BindingFields, BindingKey, Found, Line, NUMBER_BITS, PLACE_BITS, SubscriberFields, Subscribers, Tags, VLANS,
     svlan_place, write,
@@ -80,9 +80,9 @@ pub(crate) struct Tables {
     index: Exact,
     only: Only,
     limits: Limits,
-    subscribers: Slots,
-    bindings: Slots,
-    blocks: Slots,
+    subscribers: FreeList,
+    bindings: FreeList,
+    blocks: FreeList,
     /// Subscribers in each block.
     in_block: Vec<u32>,
     used_blocks: u32,
@@ -121,9 +121,9 @@ impl Tables {
             index,
             only,
             limits,
-            subscribers: Slots::new(subscribers, domain),
-            bindings: Slots::new(bindings, domain),
-            blocks: Slots::new(blocks, domain),
+            subscribers: FreeList::new(subscribers, domain),
+            bindings: FreeList::new(bindings, domain),
+            blocks: FreeList::new(blocks, domain),
             in_block: vec![0; blocks as usize],
             used_blocks: 0,
         })
@@ -157,7 +157,7 @@ impl Tables {
         if self.block_at(port, svlan).is_none()
             && let Err(refused) = self.add_block(port, svlan)
         {
-            self.subscribers.give_back_unused(place);
+            self.subscribers.give_back_unseen(place);
             return Err(refused);
         }
         self.store(fields.tags, Found::new(place, fields.number), Owners::owner_in(fields.user));
@@ -243,7 +243,7 @@ impl Tables {
             }
             None => {
                 self.index.insert(hash, found.0).map_err(|refused| {
-                    self.bindings.give_back_unused(place);
+                    self.bindings.give_back_unseen(place);
                     Refused::Bindings(refused)
                 })?;
                 fields.key.scope4().into_iter().for_each(|key| only.added(words, key, found));
