@@ -426,6 +426,11 @@ pub(crate) fn loose_ends(element: &Element, graph: &Graph) -> Vec<ConfigError> {
 /// What a port says of how its device is driven, and which does not go with the device.
 fn wrong_tuning(config: &PortConfig, element: &Element) -> Vec<ConfigError> {
     let device = weir_port_dpdk::Device::parse(&config.device).ok();
+    let is_ours = catalogue::port_words().any(|word| config.device.split(':').next() == Some(word));
+    if device.is_none() && !is_ours {
+        // What is wrong with the device is told, and which it is meant to be is not known.
+        return Vec::new();
+    }
     let wrong = |key: &'static str| {
         let remedy = match &device {
             None => "leave it out: it is for devices of DPDK's and Linux interfaces",
