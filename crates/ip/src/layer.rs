@@ -327,6 +327,10 @@ impl Instance for Running {
             }
             _ => request::carry_out(&self.shared, verb, arguments, now),
         };
+        if verb.starts_with("interface ") {
+            // Who is told that an interface is there may send by it at once.
+            lock(&self.shared).catch_up(CHANGES);
+        }
         if ["acl ", "prefix-set ", "interface "].iter().any(|noun| verb.starts_with(noun)) {
             self.publish_guards();
         }

@@ -1,6 +1,8 @@
 //! Interfaces with VLAN tags, and loopbacks: what comes in by one leaves by another as its definition says.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed unwrap fails the test")]
 
+use std::collections::BTreeMap;
+
 use crate::common;
 
 use common::sides::*;
@@ -395,6 +397,24 @@ fn interfaces_come_and_go_at_run_time() {
     rig.settle();
     rig.sent(1);
     assert_eq!(send(&mut rig), 1);
+    rig.finish();
+}
+
+#[test]
+fn an_interface_that_was_added_carries_packets_when_the_request_is_answered() {
+    let mut rig = Rig::new(PORTS, json!({ "neighbor_timers": { "own_probes": 0 } }));
+    rig.settle();
+    for turn in 1..=3 {
+        add(&rig, json!({ "name": "right.5", "on": "right", "vlan": "5", "address": ["10.5.0.1/24"] })).unwrap();
+        rig.request("neighbor add", json!({ "address": "10.5.0.9", "mac": "02:00:00:00:05:09" })).unwrap();
+        forget(&mut rig);
+        let frame = from(&rig, &SIDES[0], "10.5.0.9", &[1; 30]);
+        rig.send(0, frame);
+        rig.settle();
+        assert_eq!(rig.drops(), BTreeMap::new(), "turn {turn}");
+        assert!(rig.sent(1).iter().any(|frame| frame[12..16] == [0x81, 0, 0, 5] && frame[16..18] == [8, 0]));
+        rig.request("interface del", json!({ "name": "right.5" })).unwrap();
+    }
     rig.finish();
 }
 
