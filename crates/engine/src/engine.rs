@@ -10,6 +10,7 @@ use weir_mem::{Clock, Domain, tsc};
 use weir_packet::{LaneSet, Pool};
 use weir_stage::{EngineClock, GraphError};
 
+use crate::bell::Bell;
 use crate::layout::{Blueprint, lay_out};
 use crate::moving::{IdleQueues, Ports};
 use crate::observe::{Observer, Observers};
@@ -18,7 +19,7 @@ use crate::snapshot::WorkerSnapshot;
 use crate::sweep::{has_crossed, told_or};
 use crate::thread::start_thread;
 use crate::worker::Worker;
-use crate::worker_thread::{CONTROL_PATIENCE, Command, Idle, PATIENCE, ThreadSettings, WorkerThread};
+use crate::worker_thread::{CONTROL_PATIENCE, Command, Idle, LONGEST, PATIENCE, ThreadSettings, WorkerThread};
 
 /// The name of the control side among the workers: that of its first thread. Those that come after it have a number behind it, as `control-2`.
 pub(crate) const CONTROL: &str = "control";
@@ -217,7 +218,7 @@ impl Engine {
             WorkerThread::Inline(Box::new(worker))
         } else {
             let patience = if is_control(&id) { CONTROL_PATIENCE } else { PATIENCE };
-            let settings = ThreadSettings { idle, patience, clock: self.clock, epoch: self.epoch };
+            let settings = ThreadSettings { idle, patience, longest: LONGEST, clock: self.clock, epoch: self.epoch };
             start_thread(worker, settings, self.hook.clone(), self.pinned.clone())?
         };
         Ok((id, worker_thread))
@@ -239,8 +240,10 @@ impl Engine {
         let names: Vec<String> = self.threads.iter().map(|(id, _)| id.clone()).collect();
         let mut layout_plan = lay_out(blueprint, &names, &self.links).map_err(EngineError::Graph)?;
         self.hand_over_queues(&mut layout_plan)?;
+        let bells: Vec<Arc<Bell>> = self.threads.iter().map(|(_, thread)| Arc::clone(thread.bell())).collect();
         let mut answers = Vec::new();
-        for ((id, worker_thread), plan) in self.threads.iter_mut().zip(layout_plan.plans) {
+        for ((id, worker_thread), mut plan) in self.threads.iter_mut().zip(layout_plan.plans) {
+            plan.bells.clone_from(&bells);
             self.queues.insert(id.clone(), Ports::of(&plan));
             answers.push((id.clone(), worker_thread.post(|to| Command::Install(Box::new(plan), to))));
         }

@@ -1,9 +1,11 @@
 //! How a worker takes a new plan: between two loops, keeping what is to stay.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use weir_packet::Held;
 
+use crate::bell::Bell;
 use crate::engine::is_control;
 use crate::hop::JointHop;
 use crate::link::LinkOut;
@@ -24,7 +26,7 @@ impl Worker {
         self.install_sinks(&plan_sinks(&plan), &mut left);
         self.install_stages(plan.stages, &mut left);
         self.adopt_sinks(plan.transmit_queues);
-        self.install_links(plan.links);
+        self.install_links(plan.links, &plan.bells);
         self.install_hops(plan.hops);
         self.install_sources(plan.sources, &mut left);
         self.fabric.set_stages(self.nodes.len());
@@ -120,11 +122,12 @@ impl Worker {
         }
     }
 
-    fn install_links(&mut self, plan: Vec<crate::plan::PlanLink>) {
+    fn install_links(&mut self, plan: Vec<crate::plan::PlanLink>, bells: &[Arc<Bell>]) {
         let mut old = std::mem::take(&mut self.fabric.links);
         for part in plan {
             if let Some(producer) = part.producer {
-                self.fabric.links.push(LinkOut::new(part.name, producer, part.may_drop, part.lanes));
+                let bell = bells.get(part.to).map_or_else(|| Arc::clone(&self.bell), Arc::clone);
+                self.fabric.links.push(LinkOut::new(part.name, (producer, bell), part.may_drop, part.lanes));
             } else if let Some(at) = old.iter().position(|link| link.name == part.name) {
                 let mut link = old.swap_remove(at);
                 link.may_drop = part.may_drop;

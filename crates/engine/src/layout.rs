@@ -403,7 +403,7 @@ impl Layout<'_> {
             if let Some(plan) = plans.get_mut(crossing.from) {
                 link_positions.insert(*crossing, plan.links.len() as u16);
                 let may_drop = self.may_drop(crossing);
-                plan.links.push(PlanLink { name: name.clone(), producer, may_drop, lanes });
+                plan.links.push(PlanLink { name: name.clone(), to: crossing.to, producer, may_drop, lanes });
             }
             if let Some(plan) = plans.get_mut(crossing.to) {
                 plan.sources.push(PlanSource::Link { name: name.clone(), consumer, entry, lanes });

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod asked;
+mod bell;
 mod carried;
 mod codes;
 mod cores;

@@ -1,10 +1,12 @@
 //! Links: single-producer, single-consumer rings between workers.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use weir_mem::Producer;
 use weir_packet::{Batch, Held, LaneSet, Slots};
 
+use crate::bell::Bell;
 use crate::counters::Drops;
 use crate::reason::Reason;
 use crate::transmit::Around;
@@ -21,14 +23,21 @@ pub(crate) struct LinkOut {
     /// What packets take along: those that somebody reads behind it.
     pub(crate) lanes: LaneSet,
     producer: Producer<Held>,
+    /// That of the worker at the other end.
+    bell: Arc<Bell>,
     /// What found the ring full although it must not be dropped: goes in before anything new is received. Bounded by what
     /// one loop can send, because a worker with anything here does not receive.
     staged: VecDeque<Held>,
 }
 
 impl LinkOut {
-    pub(crate) fn new(name: String, producer: Producer<Held>, may_drop: bool, lanes: LaneSet) -> LinkOut {
-        LinkOut { name, drops: Drops::new(), packets: 0, may_drop, lanes, producer, staged: VecDeque::new() }
+    pub(crate) fn new(
+        name: String,
+        (producer, bell): (Producer<Held>, Arc<Bell>),
+        may_drop: bool,
+        lanes: LaneSet,
+    ) -> LinkOut {
+        LinkOut { name, drops: Drops::new(), packets: 0, may_drop, lanes, producer, bell, staged: VecDeque::new() }
     }
 
     /// Packets that wait at this end.
@@ -52,7 +61,10 @@ impl LinkOut {
     pub(crate) fn push(&mut self, held: Held, around: &mut Around<'_>) {
         let refused = if self.staged.is_empty() { self.producer.push(held) } else { Err(held) };
         match refused {
-            Ok(()) => self.packets += 1,
+            Ok(()) => {
+                self.packets += 1;
+                self.bell.ring();
+            }
             Err(held) if self.may_drop => self.refuse(held, Reason::LinkFull, around),
             Err(held) => self.staged.push_back(held),
         }
@@ -64,6 +76,7 @@ impl LinkOut {
         let mut held = Slots(mask).filter_map(|slot| batch.hold_with(slot, lanes));
         if self.staged.is_empty() {
             self.packets += self.producer.push_from(&mut held) as u64;
+            self.bell.ring();
         }
         for held in held {
             match self.may_drop {
@@ -79,6 +92,7 @@ impl LinkOut {
         if !self.staged.is_empty() {
             let staged = &mut self.staged;
             self.packets += self.producer.push_from(&mut std::iter::from_fn(|| staged.pop_front())) as u64;
+            self.bell.ring();
         }
     }
 

@@ -1,12 +1,14 @@
 //! What a worker is told to run: the difference to what it runs is made by keeping what the plan says to keep.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use weir_mem::Consumer;
 use weir_mem::Producer;
 use weir_packet::{Held, LaneSet};
 use weir_stage::{Declaration, Rx, Stage, Tx};
 
+use crate::bell::Bell;
 use crate::hop::JointHop;
 use crate::moving::TxQueue;
 use crate::node::Exit;
@@ -14,6 +16,8 @@ use crate::node::Exit;
 /// All that one worker runs.
 #[derive(Default)]
 pub(crate) struct WorkerPlan {
+    /// What wakes each worker there is.
+    pub(crate) bells: Vec<Arc<Bell>>,
     /// In topological order.
     pub(crate) stages: Vec<PlanStage>,
     pub(crate) sources: Vec<PlanSource>,
@@ -69,6 +73,8 @@ pub(crate) struct PlanSink {
 
 pub(crate) struct PlanLink {
     pub(crate) name: String,
+    /// The worker at the other end.
+    pub(crate) to: usize,
     /// `None`: the end that is there stays.
     pub(crate) producer: Option<Producer<Held>>,
     pub(crate) may_drop: bool,

@@ -24,7 +24,7 @@ pub(crate) fn start_thread(
     hook: Option<ThreadHook>,
     busy: Vec<usize>,
 ) -> Result<WorkerThread, EngineError> {
-    let mailbox = Arc::new(Mailbox::default());
+    let mailbox = Arc::new(Mailbox::new(Arc::clone(&worker.bell)));
     let (started, starts) = std::sync::mpsc::channel();
     let theirs = Arc::clone(&mailbox);
     let name = thread_name(&worker.id);

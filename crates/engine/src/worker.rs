@@ -1,11 +1,14 @@
 //! One worker: its stages, its queues, its packets, its counters; and one time round its loop.
 
 use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use weir_mem::{Consumer, Reader, tsc};
 use weir_packet::{BATCH, Held, LaneSet, Pool, Slots};
 use weir_stage::{EngineClock, Rx};
 
+use crate::bell::Bell;
 use crate::counters::{Count, Cycles};
 use crate::fabric::Fabric;
 use crate::node::{ReadingCost, RunNode};
@@ -25,6 +28,8 @@ pub(crate) enum Source {
 pub(crate) struct Worker {
     pub(crate) id: String,
     pub(crate) core: Option<usize>,
+    /// What wakes it, where it sleeps.
+    pub(crate) bell: Arc<Bell>,
     pub(crate) nodes: Vec<RunNode>,
     pub(crate) sources: Vec<Source>,
     pub(crate) fabric: Fabric,
@@ -76,6 +81,7 @@ impl Worker {
         Worker {
             id,
             core,
+            bell: Arc::new(Bell::new()),
             nodes: Vec::new(),
             sources: Vec::new(),
             fabric: Fabric::new(pool, reader, clock),
@@ -231,6 +237,19 @@ impl Worker {
     /// Whether its plan has anything in it.
     pub(crate) fn has_work(&self) -> bool {
         !(self.nodes.is_empty() && self.sources.is_empty())
+    }
+
+    /// Waits in the kernel, out of the way of grace periods: `longest` nanoseconds if all its ports wake it, `shortest` if it has to look there
+    /// itself; its bell ends the wait. Answers whether a port woke it.
+    pub(crate) fn wait(&mut self, longest: u64, shortest: u64) -> bool {
+        let Worker { sources, receiving, fabric, bell, .. } = self;
+        let ports = sources.iter().filter_map(|source| match source {
+            Source::Port { rx, .. } if *receiving => Some(rx.descriptor()),
+            _ => None,
+        });
+        let ports: Option<Vec<BorrowedFd<'_>>> = if longest > shortest { ports.collect() } else { None };
+        let (ports, nanos) = ports.map_or((Vec::new(), shortest), |ports| (ports, longest));
+        fabric.reader.offline(|| bell.wait(&ports, nanos))
     }
 
     /// Packets in the hands of this worker, as every holder reports it.

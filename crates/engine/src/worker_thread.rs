@@ -10,6 +10,7 @@ use weir_mem::{CacheAligned, Clock, Consumer, tsc};
 use weir_packet::Held;
 
 use crate::asked::{Asked, ThreadNumber};
+use crate::bell::Bell;
 use crate::moving::{Lifted, Ports};
 use crate::observe::Observer;
 use crate::plan::{Leftover, WorkerPlan};
@@ -24,8 +25,9 @@ pub enum Idle {
     Spin,
     /// Looks again after a `pause` instruction, which leaves a sibling hyper-thread more of the core.
     Relax,
-    /// Spins; once nothing came for 1 ms, nothing is held and nothing is due within 100 us, sleeps for about that long. Adds
-    /// up to about 0.2 ms to the latency of a packet that ends a pause.
+    /// Spins; once nothing came for 1 ms, nothing is held and nothing is due within 100 us, sleeps until something comes. Where all that
+    /// comes wakes it (ports with a [descriptor](weir_stage::Rx::descriptor), links), that is at once; else it looks every 100 us, which adds up to
+    /// about 0.2 ms to the latency of a packet that ends a pause.
     Sleep,
 }
 
@@ -35,8 +37,12 @@ pub(crate) const PATIENCE: u64 = 1_000_000;
 /// The same for the control side, which is in nobody's way while it sleeps: it has no core of its own.
 pub(crate) const CONTROL_PATIENCE: u64 = 0;
 
-/// How long a worker sleeps, nanoseconds; nothing may be due in that time.
+/// How long a worker sleeps that has to look for packets itself, nanoseconds. Nothing may be due in that time: who sleeps longer is awake so long
+/// before something is.
 const SLEEP: u64 = 100_000;
+
+/// How long one sleeps at most that is woken, nanoseconds: so late it is where it was left something, and nobody saw that it slept.
+pub(crate) const LONGEST: u64 = 10_000_000;
 
 /// What the control side asks of a worker.
 pub(crate) enum Command {
@@ -59,8 +65,9 @@ pub(crate) enum Command {
 }
 
 /// Where commands lie until the worker's next loop, and where it shows that it is alive.
-#[derive(Default)]
 pub(crate) struct Mailbox {
+    /// What wakes the worker.
+    bell: Arc<Bell>,
     waiting: CacheAligned<AtomicBool>,
     beat: CacheAligned<AtomicU64>,
     /// The thread that looks into it.
@@ -69,10 +76,22 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
+    pub(crate) fn new(bell: Arc<Bell>) -> Mailbox {
+        let thread = ThreadNumber::default();
+        Mailbox {
+            bell,
+            waiting: CacheAligned::default(),
+            beat: CacheAligned::default(),
+            thread,
+            commands: Mutex::default(),
+        }
+    }
+
     pub(crate) fn post(&self, command: Command) {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner).push(command);
         // M1: whoever sees the flag sees the command, by the lock.
         self.waiting.store(true, Ordering::Release);
+        self.bell.ring_for_certain();
     }
 
     /// Times round the loop, as last shown.
@@ -161,17 +180,22 @@ impl WorkerThread {
         }
     }
 
+    /// What wakes the worker.
+    pub(crate) fn bell(&self) -> &Arc<Bell> {
+        match self {
+            WorkerThread::Thread { mailbox, .. } => &mailbox.bell,
+            WorkerThread::Inline(worker) => &worker.bell,
+        }
+    }
+
     /// Asks a worker without waiting for its answer.
     pub(crate) fn post<R>(&mut self, command: impl FnOnce(Sender<R>) -> Command) -> Asked<R> {
         let (to, from) = channel();
         match self {
-            WorkerThread::Thread { mailbox, thread } => {
+            WorkerThread::Thread { mailbox, .. } => {
                 let theirs = Arc::clone(mailbox);
                 let asked = Asked::new(from, move || theirs.thread.starved());
                 mailbox.post(command(to));
-                if let Some(thread) = thread {
-                    thread.thread().unpark();
-                }
                 asked
             }
             WorkerThread::Inline(worker) => {
@@ -187,6 +211,8 @@ pub(crate) struct ThreadSettings {
     pub(crate) idle: Idle,
     /// How long nothing must have come before it sleeps, nanoseconds.
     pub(crate) patience: u64,
+    /// How long it sleeps at most, nanoseconds.
+    pub(crate) longest: u64,
     pub(crate) clock: Clock,
     /// Reading of the time stamp counter that is time 0.
     pub(crate) epoch: u64,
@@ -198,6 +224,8 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
     (worker.started, worker.accounted) = (began, began);
     let mut last_busy = began;
     let patience = settings.clock.cycles(settings.patience);
+    // Whether it has said that it is about to sleep, and whether a port woke it and nothing has come since.
+    let (mut announced, mut called) = (false, false);
     loop {
         // M1.
         if mailbox.waiting.load(Ordering::Acquire) {
@@ -210,7 +238,10 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
             began = after;
         }
         if worker.waits {
-            began = sleep(worker, began);
+            // A command ends it.
+            worker.bell.announce();
+            announced = true;
+            (began, _) = sleep(worker, SLEEP, began);
             continue;
         }
         let now = settings.clock.span_nanos(began.wrapping_sub(settings.epoch));
@@ -219,6 +250,10 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
         mailbox.beat.store(worker.loops, Ordering::Relaxed);
         if turn.busy {
             last_busy = began;
+            called = false;
+            if std::mem::take(&mut announced) {
+                worker.bell.withdraw();
+            }
             continue;
         }
         // Who has nothing to run, because a reload moved it all elsewhere, is in nobody's way.
@@ -226,20 +261,182 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
             Idle::Spin => {}
             Idle::Relax => std::hint::spin_loop(),
             Idle::Sleep if began.wrapping_sub(last_busy) >= patience => {
-                if worker.next_at() > now + SLEEP && worker.fabric.held() == 0 {
-                    began = sleep(worker, began);
+                let next = worker.next_at();
+                if next <= now + SLEEP || worker.fabric.held() > 0 {
+                    continue;
                 }
+                if !std::mem::replace(&mut announced, true) {
+                    // What came until now is found in one more turn.
+                    worker.bell.announce();
+                    continue;
+                }
+                // A port that said it had something, and had nothing that could be taken, is not asked again at once.
+                let longest = if called { SLEEP } else { (next - now - SLEEP).min(settings.longest) };
+                (began, called) = sleep(worker, longest, began);
             }
             Idle::Sleep => std::hint::spin_loop(),
         }
     }
 }
 
-/// Waits in the kernel, out of the way of grace periods; a command ends the wait. Returns the time stamp counter at its end.
-fn sleep(worker: &mut Worker, began: u64) -> u64 {
-    worker.fabric.reader.offline(|| std::thread::park_timeout(Duration::from_nanos(SLEEP)));
+/// Has the worker wait, see [`Worker::wait`]. Returns the time stamp counter at its end, and whether a port woke it.
+fn sleep(worker: &mut Worker, longest: u64, began: u64) -> (u64, bool) {
+    let called = worker.wait(longest, SLEEP);
     let after = tsc::now();
     worker.cycles.asleep += after.wrapping_sub(began);
     worker.accounted = after;
-    after
+    (after, called)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+    use std::sync::mpsc::Receiver;
+
+    use rustix::pipe::{PipeFlags, pipe_with};
+    use weir_mem::{Domain, ring};
+    use weir_packet::{Batch, HeapPool, LaneSet, Pool};
+    use weir_stage::{Declaration, Out, Rx, Stage, Traffic};
+
+    use super::*;
+    use crate::node::Exit;
+    use crate::plan::{Entry, PlanLink, PlanSource, PlanStage};
+    use crate::thread::start_thread;
+
+    weir_stage::ways! {
+        enum Way {
+            /// On.
+            Out => way "out",
+        }
+    }
+
+    /// A port that a packet comes from for each byte of a pipe.
+    struct Piped(OwnedFd);
+
+    impl Rx for Piped {
+        fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, _: u64) -> Traffic {
+            if rustix::io::read(&self.0, &mut [0]).is_err() {
+                return Traffic::default();
+            }
+            let mut packet = pool.alloc().unwrap();
+            assert!(packet.fill(&[1; 60]) && batch.push(packet).is_ok());
+            Traffic { packets: 1, bytes: 60 }
+        }
+
+        fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+            Some(self.0.as_fd())
+        }
+    }
+
+    /// Tells of each batch.
+    struct Tell(Sender<u32>);
+
+    impl Stage for Tell {
+        fn declare(&self) -> Declaration {
+            Declaration::of::<Way>()
+        }
+
+        fn run(&mut self, batch: &mut Batch, _: &mut Out<'_>) {
+            // Whoever does not listen any more has seen enough.
+            _ = self.0.send(batch.live().count_ones());
+        }
+    }
+
+    fn stage(stage: impl Stage + 'static, exit: Exit) -> PlanStage {
+        let (name, declaration) = ("tell".to_owned(), stage.declare());
+        PlanStage {
+            name,
+            stage: Box::new(stage),
+            declaration,
+            exits: vec![exit],
+            behind: LaneSet::default(),
+            keep: false,
+        }
+    }
+
+    fn beat(thread: &WorkerThread) -> u64 {
+        match thread {
+            WorkerThread::Thread { mailbox, .. } => mailbox.beat(),
+            WorkerThread::Inline(_) => panic!("it has a thread"),
+        }
+    }
+
+    /// Waits until a worker has not gone round for a while: it sleeps.
+    fn until_asleep(thread: &WorkerThread) {
+        for _ in 0..5_000 {
+            let before = beat(thread);
+            std::thread::park_timeout(Duration::from_millis(4));
+            if beat(thread) == before {
+                return;
+            }
+        }
+        panic!("it never sleeps");
+    }
+
+    fn next(told: &Receiver<u32>) -> u32 {
+        told.recv_timeout(Duration::from_secs(60)).expect("it was not woken")
+    }
+
+    /// Two workers that would sleep for an hour: packets of a port, those of a link, and commands wake them, each time.
+    #[test]
+    fn a_worker_that_sleeps_is_woken() {
+        let (domain, pool) = (Domain::new(), HeapPool::new(64, 256));
+        let settings = || ThreadSettings {
+            idle: Idle::Sleep,
+            patience: 0,
+            longest: 3_600_000_000_000,
+            clock: Clock::calibrate(),
+            epoch: tsc::now(),
+        };
+        let mut threads = ["first", "second"].map(|id| {
+            let reader = domain.reader().unwrap();
+            let worker = Worker::new(id.to_owned(), None, pool.another(), reader, u32::MAX, None);
+            start_thread(worker, settings(), None, Vec::new()).unwrap()
+        });
+        let bells: Vec<_> = threads.iter().map(|thread| Arc::clone(thread.bell())).collect();
+        let (from, to) = pipe_with(PipeFlags::NONBLOCK).unwrap();
+        let (producer, consumer) = ring(64);
+        let [(left, left_told), (right, right_told)] = [channel(), channel()];
+        let (link, lanes) = ("first -> second".to_owned(), LaneSet::default());
+        let first = WorkerPlan {
+            bells: bells.clone(),
+            stages: vec![stage(Tell(left), Exit::Link(0))],
+            sources: vec![PlanSource::Port {
+                name: "pipe".to_owned(),
+                port: 0,
+                rx: Some(Box::new(Piped(from))),
+                entry: 0,
+            }],
+            links: vec![PlanLink { name: link.clone(), to: 1, producer: Some(producer), may_drop: false, lanes }],
+            ..WorkerPlan::default()
+        };
+        let second = WorkerPlan {
+            bells,
+            stages: vec![stage(Tell(right), Exit::End)],
+            sources: vec![PlanSource::Link { name: link, consumer: Some(consumer), entry: Entry::Stage(0), lanes }],
+            ..WorkerPlan::default()
+        };
+        for (thread, plan) in threads.iter_mut().zip([first, second]) {
+            assert!(thread.ask(Duration::from_secs(60), |to| Command::Install(Box::new(plan), to)).is_some());
+        }
+        for packets in 1..=20 {
+            threads.iter().for_each(until_asleep);
+            rustix::io::write(&to, &[1]).unwrap();
+            assert_eq!((next(&left_told), next(&right_told)), (1, 1));
+            threads.iter().for_each(until_asleep);
+            for thread in &mut threads {
+                let told: WorkerSnapshot = thread.ask(Duration::from_secs(60), Command::Snapshot).unwrap();
+                assert_eq!(told.account.received + told.account.links_in, packets);
+            }
+        }
+        for thread in &mut threads {
+            until_asleep(thread);
+            assert!(thread.ask(Duration::from_secs(60), Command::Halt).is_some());
+        }
+        for thread in &mut threads {
+            assert!(thread.ask(Duration::from_secs(60), Command::Stop).is_some());
+            let WorkerThread::Thread { thread, .. } = thread else { continue };
+            thread.take().unwrap().join().unwrap();
+        }
+    }
 }

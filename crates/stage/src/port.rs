@@ -1,6 +1,7 @@
 //! Where packets enter and leave.
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 
 use weir_packet::{Batch, Burst, Packet, Pool};
 
@@ -138,6 +139,12 @@ pub trait Rx: Send {
     /// Adds packets to `batch`, behind those that are in it, as many as there are and fit. Does not wait. The engine writes the
     /// lanes that belong to receive.
     fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, now: u64) -> Traffic;
+
+    /// A descriptor that is readable as long as there is anything to receive: a worker with nothing to do waits for it. `None` where there is no
+    /// such thing; then the worker looks every now and then.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Whether nothing will come by itself any more: a file that was read to its end, a cable inside the process that nothing is
     /// in.

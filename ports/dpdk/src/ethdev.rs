@@ -2,6 +2,7 @@
 //! done with it.
 
 use std::ffi::{CStr, CString, c_int};
+use std::os::fd::{BorrowedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -68,6 +69,8 @@ pub(crate) struct Ethdev {
     port: u16,
     /// Of an AF_XDP device, once started: the buffers of which pool are in which rings.
     rings: OnceLock<(Rings, Arc<Mempool>)>,
+    /// What each receive queue is read from, in order, where that is a descriptor of its own. The driver has it open as long as the device is.
+    receivers: OnceLock<Vec<RawFd>>,
     /// The same, started: the BPF objects that came with its sockets.
     programs: OnceLock<Objects>,
     /// Set when a receive queue could not be set up.
@@ -104,6 +107,7 @@ impl Ethdev {
             name,
             port,
             rings: OnceLock::new(),
+            receivers: OnceLock::new(),
             programs: OnceLock::new(),
             spoilt: AtomicBool::new(false),
             is_connected_by_thread: device.kind() == Kind::Memif,
@@ -177,6 +181,11 @@ impl Ethdev {
         // SAFETY: configured, with all its queues.
         let rc = unsafe { sys::rte_eth_dev_start(self.port) };
         self.checked(&calling, "starting", rc)?;
+        if setup.kind == Kind::Tap {
+            // SAFETY: a port that was started, its queues. -1 where the driver has none.
+            let of = |queue| unsafe { sys::rte_eth_dev_rx_intr_ctl_q_get_fd(self.port, queue) };
+            _ = self.receivers.set((0..setup.rx_queues).map(of).take_while(|fd| *fd >= 0).collect());
+        }
         self.addresses(&calling, setup)
     }
 
@@ -200,6 +209,13 @@ impl Ethdev {
         self.rings.get().and_then(|(rings, _)| rings.held())
     }
 
+    /// What is readable as long as there are packets in a receive queue, where there is such a thing.
+    pub(crate) fn descriptor(&self, queue: u16) -> Option<BorrowedFd<'_>> {
+        let descriptor = *self.receivers.get()?.get(usize::from(queue))?;
+        // SAFETY: the driver's, for the queue. It closes it with the device, when this goes.
+        Some(unsafe { BorrowedFd::borrow_raw(descriptor) })
+    }
+
     /// Whether a queue hears nothing any more.
     pub(crate) fn is_deaf(&self) -> bool {
         self.rings.get().is_some_and(|(rings, _)| rings.is_deaf())
@@ -213,16 +229,20 @@ impl Ethdev {
         let rc = unsafe { sys::rte_eth_dev_adjust_nb_rx_tx_desc(self.port, &raw mut rx, &raw mut tx) };
         self.checked(calling, "sizing the queues of", rc)?;
         let defaults = std::ptr::null;
+        let mut sockets = Vec::new();
         for queue in 0..setup.rx_queues {
             let set_up = || {
                 // SAFETY: below the configured number; the pool is there until the process ends.
                 unsafe { sys::rte_eth_rx_queue_setup(self.port, queue, rx, ANY_SOCKET, defaults(), pool.as_ptr()) }
             };
             let rc = match setup.kind {
-                Kind::AfXdp => self.xdp_queue(pool, set_up),
+                Kind::AfXdp => self.xdp_queue(pool, &mut sockets, set_up),
                 _ => set_up(),
             };
             self.checked(calling, "setting up a receive queue of", rc)?;
+        }
+        if setup.kind == Kind::AfXdp {
+            _ = self.receivers.set(sockets);
         }
         for queue in 0..setup.tx_queues {
             // SAFETY: below the configured number.
@@ -232,9 +252,10 @@ impl Ethdev {
         Ok(())
     }
 
-    /// Sets up a receive queue of an AF_XDP device. Takes home what the driver had put into the fill ring when it failed, which it does not do
+    /// Sets up a receive queue of an AF_XDP device, and notes its socket. Takes home what the driver had put into the fill ring when it failed, which it does not do
     /// itself.
-    fn xdp_queue(&self, pool: &Mempool, set_up: impl FnOnce() -> c_int) -> c_int {
+    fn xdp_queue(&self, pool: &Mempool, sockets: &mut Vec<RawFd>, set_up: impl FnOnce() -> c_int) -> c_int {
+        let before = xsk::sockets();
         let (rc, taken) = pool.noting(usize::from(XDP_DESCRIPTORS), set_up);
         if rc != 0 {
             self.spoilt.store(true, Ordering::Relaxed);
@@ -242,6 +263,7 @@ impl Ethdev {
             // other place to keep them.
             unsafe { pool.put(&taken) };
         }
+        sockets.extend(xsk::sockets().into_iter().find(|socket| !before.contains(socket)));
         rc
     }
 
@@ -407,6 +429,8 @@ impl Failure {
 
 fn configuration(setup: &Setup, abilities: &Abilities) -> sys::rte_eth_conf {
     let mut conf = sys::rte_eth_conf::default();
+    // So that it tells the descriptors of its queues.
+    conf.intr_conf.set_rxq(u32::from(setup.kind == Kind::Tap));
     // Virtual devices compute checksums in software, or worse: told to check, vhost and virtio hand on
     // unfinished ones.
     if setup.kind != Kind::Pci {

@@ -1,6 +1,7 @@
 //! Receive and transmit queues: one call into DPDK per burst.
 
 use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -155,6 +156,10 @@ impl Rx for DpdkRx {
         }
         let mask = batch.fill_from_burst(&mut self.burst);
         Traffic { packets: u64::from(mask.count_ones()), bytes }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.device.descriptor(self.queue)
     }
 
     fn lost(&self) -> Vec<(&'static str, &'static str, u64)> {

@@ -5,7 +5,8 @@
 
 mod common;
 
-use common::{BUFFERS, cross, in_namespace, ip, open, start, try_open, wait};
+use common::{BUFFERS, Open, cross, in_namespace, ip, open, start, try_open, wait};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_packet::{DATA_ROOM, MAX_FRAME, Pool, defects};
 use weir_port_dpdk::{DpdkPool, PortConfig, usual_mtu};
 
@@ -179,6 +180,50 @@ fn a_tap_carries_packets() {
         assert!(std::fs::read_to_string("/proc/self/net/dev").unwrap().lines().all(|line| !line.contains("wt0")));
         assert_eq!(pool.taken(), pool.at_hand());
         assert!(pool.capacity() == BUFFERS);
+    });
+}
+
+/// Whether the descriptor of a receive queue says that there are packets.
+fn tells(port: &Open) -> bool {
+    let descriptor = port.rx.descriptor().unwrap();
+    let mut watched = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+    poll(&mut watched, Some(&Timespec::default())).is_ok_and(|ready| ready == 1)
+}
+
+/// A queue tells as long as it has packets, and no longer.
+fn check_telling(from: &mut Open, to: &mut Open, pool: &mut DpdkPool) {
+    for number in 0..3 {
+        wait("all is taken", || to.receive(1514, pool).is_empty() && !tells(to));
+        for _ in 0..4 {
+            wait("it is sent", || from.send(number, 1514, pool));
+        }
+        wait("it tells", || tells(to));
+        let mut came = 0;
+        wait("they come", || {
+            // Some drivers send when they are asked to receive.
+            from.receive(1514, pool);
+            came += to.receive(1514, pool).len();
+            came == 4
+        });
+    }
+}
+
+#[test]
+fn a_queue_tells_that_it_has_packets() {
+    in_namespace("a_queue_tells_that_it_has_packets", || {
+        veth(1500);
+        let (eal, mut pool) = start("tells", DATA_ROOM);
+        let mut xdp = open(&eal, "af_xdp:va", &pool);
+        let mut packet = open(&eal, "af_packet:vb", &pool);
+        wait("the link is up", || xdp.port.link_up() && packet.port.link_up());
+        check_telling(&mut xdp, &mut packet, &mut pool);
+        check_telling(&mut packet, &mut xdp, &mut pool);
+        drop((xdp, packet));
+        let mut tap = open(&eal, "tap:wt1", &pool);
+        let mut packet = open(&eal, "af_packet:wt1", &pool);
+        wait("the link is up", || tap.port.link_up() && packet.port.link_up());
+        check_telling(&mut packet, &mut tap, &mut pool);
+        assert!(open(&eal, "null", &pool).rx.descriptor().is_none());
     });
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -82,6 +82,11 @@ impl Group {
     /// The ring of a queue.
     pub(super) fn ring(&self, queue: usize) -> Option<&Ring> {
         self.rings.get(queue)
+    }
+
+    /// The socket of a queue.
+    pub(super) fn socket(&self, queue: usize) -> Option<BorrowedFd<'_>> {
+        self.sockets.get(queue).map(AsFd::as_fd)
     }
 
     /// Frames that came to the interface and that no port of it got, since this process has had one.

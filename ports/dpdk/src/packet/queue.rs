@@ -1,7 +1,7 @@
 //! Receive and transmit queues on packet sockets.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -133,6 +133,10 @@ impl Rx for PacketRx {
             }
         }
         traffic
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.group.socket(self.queue)
     }
 
     fn lost(&self) -> Vec<(&'static str, &'static str, u64)> {
