@@ -5,7 +5,9 @@
 //! are fenced (B1), and end a wait for certain.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::task::Wake;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use weir_mem::CacheAligned;
@@ -17,6 +19,8 @@ const SECOND: u64 = 1_000_000_000;
 pub(crate) struct Bell {
     /// Whether the worker waits, or is about to.
     waits: CacheAligned<AtomicBool>,
+    /// Whether stages are to be polled, whatever the time is: somebody left something for one of them.
+    roused: CacheAligned<AtomicBool>,
     /// `None` where the system has no descriptor left: then nothing ends a wait but its time.
     event: Option<OwnedFd>,
 }
@@ -24,7 +28,7 @@ pub(crate) struct Bell {
 impl Bell {
     pub(crate) fn new() -> Bell {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok();
-        Bell { waits: CacheAligned::new(AtomicBool::new(false)), event }
+        Bell { waits: CacheAligned::default(), roused: CacheAligned::default(), event }
     }
 
     /// Something was left for the worker: ends its wait, most probably.
@@ -48,6 +52,13 @@ impl Bell {
             // It is full of calls that nobody has answered yet, if it refuses one.
             _ = rustix::io::write(event, &1_u64.to_ne_bytes());
         }
+    }
+
+    /// Whether stages are to be polled since the last call.
+    #[inline(always)]
+    pub(crate) fn is_roused(&self) -> bool {
+        // B2: what was left before it was said is seen after.
+        self.roused.load(Ordering::Relaxed) && self.roused.swap(false, Ordering::Acquire)
     }
 
     /// Says that the worker waits if it finds nothing now.
@@ -79,5 +90,17 @@ impl Bell {
         }
         self.announce();
         ports.iter().any(has_come)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // B2.
+        self.roused.store(true, Ordering::Release);
+        self.ring_for_certain();
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::task::Waker;
 
 use weir_packet::Held;
 
@@ -74,7 +75,9 @@ impl Worker {
                     if let Some(node) = replaced {
                         self.retire(node, left);
                     }
-                    RunNode::new(part.name, part.stage, part.declaration, part.exits, part.behind)
+                    let mut node = RunNode::new(part.name, part.stage, part.declaration, part.exits, part.behind);
+                    node.stage.woken_by(&Waker::from(Arc::clone(&self.bell)));
+                    node
                 }
             };
             node.is_guarded = is_control(&self.id);

@@ -237,6 +237,9 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
             worker.accounted = after;
             began = after;
         }
+        if worker.bell.is_roused() {
+            worker.rouse();
+        }
         if worker.waits {
             // A command ends it.
             worker.bell.announce();
@@ -292,6 +295,7 @@ fn sleep(worker: &mut Worker, longest: u64, began: u64) -> (u64, bool) {
 mod tests {
     use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
     use std::sync::mpsc::Receiver;
+    use std::task::Waker;
 
     use rustix::pipe::{PipeFlags, pipe_with};
     use weir_mem::{Domain, ring};
@@ -377,22 +381,78 @@ mod tests {
         told.recv_timeout(Duration::from_secs(60)).expect("it was not woken")
     }
 
+    /// Says that it was polled, and what wakes it.
+    struct Polled(Sender<u32>, Sender<Waker>);
+
+    impl Stage for Polled {
+        fn declare(&self) -> Declaration {
+            Declaration::of::<Way>().polled()
+        }
+
+        fn run(&mut self, _: &mut Batch, _: &mut Out<'_>) {}
+
+        fn poll(&mut self, _: &mut Out<'_>) -> u64 {
+            _ = self.0.send(0);
+            u64::MAX
+        }
+
+        fn woken_by(&mut self, waker: &Waker) {
+            self.1.send(waker.clone()).unwrap();
+        }
+    }
+
+    fn settings() -> ThreadSettings {
+        const HOUR: u64 = 3_600_000_000_000;
+        let (clock, epoch) = (Clock::calibrate(), tsc::now());
+        ThreadSettings { idle: Idle::Sleep, patience: 0, longest: HOUR, clock, epoch }
+    }
+
+    fn start(id: &str, domain: &Domain, pool: &HeapPool) -> WorkerThread {
+        let worker = Worker::new(id.to_owned(), None, pool.another(), domain.reader().unwrap(), u32::MAX, None);
+        start_thread(worker, settings(), None, Vec::new()).unwrap()
+    }
+
+    fn install(thread: &mut WorkerThread, plan: WorkerPlan) {
+        assert!(thread.ask(Duration::from_secs(60), |to| Command::Install(Box::new(plan), to)).is_some());
+    }
+
+    /// Ends workers that sleep.
+    fn end(threads: &mut [WorkerThread]) {
+        for thread in &mut *threads {
+            until_asleep(thread);
+            assert!(thread.ask(Duration::from_secs(60), Command::Halt).is_some());
+        }
+        for thread in threads {
+            assert!(thread.ask(Duration::from_secs(60), Command::Stop).is_some());
+            let WorkerThread::Thread { thread, .. } = thread else { continue };
+            thread.take().unwrap().join().unwrap();
+        }
+    }
+
+    /// A stage that waits for nothing but what others leave for it is polled when they say so, and not before.
+    #[test]
+    fn a_stage_is_polled_when_somebody_wakes_it() {
+        let (domain, pool) = (Domain::new(), HeapPool::new(64, 256));
+        let mut threads = [start("only", &domain, &pool)];
+        let ((polled, polls), (waker, wakers)) = (channel(), channel());
+        let stages = vec![stage(Polled(polled, waker), Exit::End)];
+        install(&mut threads[0], WorkerPlan { stages, ..WorkerPlan::default() });
+        let waker = wakers.recv().unwrap();
+        assert_eq!(next(&polls), 0, "it is polled when it is new");
+        for _ in 0..20 {
+            until_asleep(&threads[0]);
+            assert!(polls.try_recv().is_err(), "nobody woke it");
+            waker.wake_by_ref();
+            assert_eq!(next(&polls), 0);
+        }
+        end(&mut threads);
+    }
+
     /// Two workers that would sleep for an hour: packets of a port, those of a link, and commands wake them, each time.
     #[test]
     fn a_worker_that_sleeps_is_woken() {
         let (domain, pool) = (Domain::new(), HeapPool::new(64, 256));
-        let settings = || ThreadSettings {
-            idle: Idle::Sleep,
-            patience: 0,
-            longest: 3_600_000_000_000,
-            clock: Clock::calibrate(),
-            epoch: tsc::now(),
-        };
-        let mut threads = ["first", "second"].map(|id| {
-            let reader = domain.reader().unwrap();
-            let worker = Worker::new(id.to_owned(), None, pool.another(), reader, u32::MAX, None);
-            start_thread(worker, settings(), None, Vec::new()).unwrap()
-        });
+        let mut threads = ["first", "second"].map(|id| start(id, &domain, &pool));
         let bells: Vec<_> = threads.iter().map(|thread| Arc::clone(thread.bell())).collect();
         let (from, to) = pipe_with(PipeFlags::NONBLOCK).unwrap();
         let (producer, consumer) = ring(64);
@@ -417,7 +477,7 @@ mod tests {
             ..WorkerPlan::default()
         };
         for (thread, plan) in threads.iter_mut().zip([first, second]) {
-            assert!(thread.ask(Duration::from_secs(60), |to| Command::Install(Box::new(plan), to)).is_some());
+            install(thread, plan);
         }
         for packets in 1..=20 {
             threads.iter().for_each(until_asleep);
@@ -429,14 +489,6 @@ mod tests {
                 assert_eq!(told.account.received + told.account.links_in, packets);
             }
         }
-        for thread in &mut threads {
-            until_asleep(thread);
-            assert!(thread.ask(Duration::from_secs(60), Command::Halt).is_some());
-        }
-        for thread in &mut threads {
-            assert!(thread.ask(Duration::from_secs(60), Command::Stop).is_some());
-            let WorkerThread::Thread { thread, .. } = thread else { continue };
-            thread.take().unwrap().join().unwrap();
-        }
+        end(&mut threads);
     }
 }

@@ -20,6 +20,7 @@ mod source;
 use std::hash::RandomState;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::task::Waker;
 
 use weir_net::neighbor::{Event, Protocol};
 use weir_net::pending::Pending;
@@ -42,7 +43,7 @@ use parcel::{Origin, Parcel};
 /// The longest that a change made by a request may wait for the slow path to act on it, nanoseconds.
 const ATTENTION: u64 = 10_000_000;
 
-/// How long a frame of Linux's may wait, nanoseconds.
+/// How long frames of Linux's may wait that were too many for one call, nanoseconds. Others are heard at once.
 const ATTENTION_TO_LINUX: u64 = 150_000;
 
 /// A neighbour: an interface and an address on its link.
@@ -57,8 +58,6 @@ pub(crate) struct SlowPath {
     inlet: Option<InletKeys>,
     ports: usize,
     seed: u64,
-    /// Whether Linux speaks for any VRF.
-    has_hosts: bool,
     /// The identification of the last IPv6 packet that was sent in fragments, and what makes others unable to guess the next one.
     identification: u32,
     secret: RandomState,
@@ -97,8 +96,8 @@ impl SlowPath {
     ) -> SlowPath {
         let waiting = Pending::new(room.per_neighbor, room.waiting);
         let fragments = Reassembly::new(room.fragments);
-        let (has_hosts, secret) = (lock(&shared).hosts.are_any(), RandomState::new());
-        SlowPath { shared, waiting, fragments, kind, inlet, ports, seed, has_hosts, identification: 0, secret }
+        let secret = RandomState::new();
+        SlowPath { shared, waiting, fragments, kind, inlet, ports, seed, identification: 0, secret }
     }
 
     fn call<'a, 'o>(&'a mut self, out: &'a mut Out<'o>) -> Call<'a, 'o> {
@@ -134,13 +133,18 @@ impl Stage for SlowPath {
 
     fn poll(&mut self, out: &mut Out<'_>) -> u64 {
         let now = out.now();
-        let later = out.look_again(if self.has_hosts { ATTENTION_TO_LINUX } else { ATTENTION });
         let mut call = self.call(out);
         call.hear_linux();
+        let is_more = call.control.hosts.all_frames().any(|frames| frames.has_of_linux());
+        let later = call.out.look_again(if is_more { ATTENTION_TO_LINUX } else { ATTENTION });
         let next = call.control.tick(now).min(call.expire_fragments());
         let next = next.min(call.announce());
         call.work_off();
         next.min(later)
+    }
+
+    fn woken_by(&mut self, waker: &Waker) {
+        lock(&self.shared).hosts.all_frames().for_each(|frames| frames.heard_by(waker));
     }
 
     fn held(&self) -> u64 {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
 use ipnet::IpNet;
 
@@ -127,6 +128,8 @@ pub struct Frames {
     to: Queue,
     from: Queue,
     wake: Mutex<Option<Wake>>,
+    /// Wakes whoever takes frames of Linux's.
+    heard_by: Mutex<Option<Waker>>,
     /// Frames that Linux did not take.
     refused: AtomicU64,
     /// Frames of Linux's that there was no buffer for.
@@ -200,7 +203,11 @@ impl Frames {
     /// Takes a frame of Linux's. It must be asked for [`room`](Self::room) before.
     pub fn put(&self, interface: u16, frame: &[u8]) {
         // Who asked before has room: nobody else puts any in.
-        let _ = self.from.push((interface, frame.into()));
+        if self.from.push((interface, frame.into())) == Some(0)
+            && let Some(waker) = &*lock(&self.heard_by)
+        {
+            waker.wake_by_ref();
+        }
     }
 
     /// How many frames of Linux's there is room for.
@@ -216,6 +223,11 @@ impl Frames {
     /// Whether there are frames of Linux's.
     pub fn has_of_linux(&self) -> bool {
         self.from.len() > 0
+    }
+
+    /// Whoever takes frames of Linux's is woken by this from here on, when there is the first.
+    pub fn heard_by(&self, waker: &Waker) {
+        *lock(&self.heard_by) = Some(waker.clone());
     }
 
     /// Who hands frames to Linux is woken by this from here on; without anybody, none are taken.
@@ -269,5 +281,30 @@ mod tests {
         assert_eq!(frames.room(), FRAMES);
         (0..=FRAMES).for_each(|n| frames.put(3, &[n as u8]));
         assert_eq!((frames.room(), frames.take_of_linux(usize::MAX).len(), frames.has_of_linux()), (0, FRAMES, false));
+    }
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl std::task::Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_hears_linux_is_woken_by_the_first_frame() {
+        let (frames, woken) = (Frames::default(), Arc::new(Count::default()));
+        frames.put(1, &[1]);
+        frames.heard_by(&Arc::clone(&woken).into());
+        let woken = || woken.0.load(Ordering::Relaxed);
+        frames.put(1, &[2]);
+        assert_eq!(woken(), 0, "another frame waits already");
+        for turn in 1..=3 {
+            assert_eq!(frames.take_of_linux(FRAMES).len(), 2);
+            frames.put(1, &[3]);
+            frames.put(1, &[4]);
+            assert_eq!(woken(), turn);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What a stage is, and what it may do with packets.
 
+use std::task::Waker;
+
 use weir_mem::{Clock, Reader, tsc};
 use weir_packet::{BATCH, Batch, Burst, Held, LaneId, LaneSet, Lanes, Packet, Pool, Slot};
 
@@ -30,6 +32,10 @@ pub trait Stage: Send {
     fn make(&mut self, _batch: &mut Batch, _out: &mut Out<'_>) -> u64 {
         u64::MAX
     }
+
+    /// Gives a stage that is polled what has it polled soon, for other threads that leave something for it. Called before it is polled for the first
+    /// time. Under the virtual clock it does nothing: all stages are polled there before time goes on.
+    fn woken_by(&mut self, _waker: &Waker) {}
 
     /// The name of its type, as Rust writes it: by that its instructions are told from others'. Provided.
     fn type_name(&self) -> &'static str {
