@@ -258,13 +258,13 @@ impl Entry<'_> {
         if word == 0 { usize::MAX } else { usize::from(word as u16) }
     }
 
-    /// What routes answered for the customer's end at this [version](Onward::version), if somebody has looked it up since: most tunnels go the same
-    /// way for a long time.
+    /// What routes answered for the customer's end at this [version](Onward::version), [packed](Onward::packed), if somebody has looked it up since: most
+    /// tunnels go the same way for a long time.
     #[inline(always)]
     pub(crate) fn answer(self, version: u64) -> Option<u32> {
         let [.., known, _] = self.0;
         let word = known.load(Ordering::Relaxed);
-        (word & !ANSWER == version << ANSWER_BITS && word != 0).then_some(Onward::unpacked((word & ANSWER) as u32))
+        (word & !ANSWER == version << ANSWER_BITS && word != 0).then_some((word & ANSWER) as u32)
     }
 
     /// Keeps what routes answered at a version that was read before they were asked. Version and answer are one word, so that both are of one look-up.

@@ -1,6 +1,6 @@
 //! Packets that leave one after the other: most go the way of the one before.
 
-use super::{Leaving, OnwardView};
+use super::{Leaving, Onward, OnwardView};
 use crate::tables::fib::GROUP;
 
 /// Remembers the way of the packet before, so that it is not found anew, and counts packets that go the same way together: counting packet after
@@ -11,6 +11,8 @@ pub struct Departures<'t> {
     view: OnwardView<'t>,
     /// What routes answered for the packet before, if packets with that answer all go one way; [`NONE`] otherwise.
     answer: u64,
+    /// The same, [packed](Onward::packed).
+    packed: u64,
     last: Option<Leaving<'t>>,
     packets: u64,
     bytes: u64,
@@ -21,7 +23,7 @@ const NONE: u64 = u64::MAX;
 
 impl<'t> Departures<'t> {
     pub(super) fn new(view: OnwardView<'t>) -> Departures<'t> {
-        Departures { view, answer: NONE, last: None, packets: 0, bytes: 0 }
+        Departures { view, answer: NONE, packed: NONE, last: None, packets: 0, bytes: 0 }
     }
 
     /// How a packet leaves that routes gave this answer for, if it does; `hash` is asked for its flow's where routes are shared.
@@ -34,11 +36,26 @@ impl<'t> Departures<'t> {
         self.last
     }
 
+    /// The same of an answer that is [packed](Onward::packed).
+    #[inline(always)]
+    pub fn leaving_packed(&mut self, packed: u32, hash: impl FnOnce() -> u32) -> Option<Leaving<'t>> {
+        if u64::from(packed) != self.packed {
+            self.turn(Onward::unpacked(packed), hash);
+        }
+        self.last
+    }
+
     #[inline(always)]
     fn turn(&mut self, answer: u32, hash: impl FnOnce() -> u32) {
         self.settle();
         self.last = self.view.leaving(answer, hash).ok();
-        self.answer = if answer & GROUP == 0 { answer.into() } else { NONE };
+        (self.answer, self.packed) = (NONE, NONE);
+        if answer & GROUP == 0 {
+            self.answer = answer.into();
+            let packed = Onward::packed(answer);
+            // What has no short form is never met in it.
+            self.packed = if Onward::unpacked(packed) == answer { packed.into() } else { NONE };
+        }
     }
 
     /// Counts the packet for which [`leaving`](Departures::leaving) was called last: it left.
@@ -98,7 +115,12 @@ mod tests {
             // Runs of some length, and single ones.
             let answer = answers[(random >> 16) as usize % if n % 100 < 50 { answers.len() } else { 1 }];
             let hash = random >> 8;
-            let (leaving, alone) = (departures.leaving(answer, || hash), one_by_one.leaving(answer, || hash).ok());
+            let packed = Onward::packed(answer);
+            let leaving = match random >> 24 & 1 == 0 && Onward::unpacked(packed) == answer {
+                true => departures.leaving_packed(packed, || hash),
+                false => departures.leaving(answer, || hash),
+            };
+            let alone = one_by_one.leaving(answer, || hash).ok();
             assert_eq!(leaving.map(Leaving::place), alone.map(Leaving::place));
             assert_eq!(leaving.map(Leaving::port), alone.map(Leaving::port));
             // Some do not leave after all.

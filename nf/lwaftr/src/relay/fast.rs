@@ -7,8 +7,6 @@ mod rewrite;
 mod route;
 mod sought;
 
-use std::sync::Arc;
-
 use weir_filter::Filter;
 use weir_ip::{Arrived, Ingress, InterfaceId};
 use weir_packet::{BATCH, Batch, Packet, Slots};
@@ -30,7 +28,7 @@ use crate::table::Direction;
 /// What is found out about the packets of a batch, pass by pass.
 #[derive(Default)]
 pub(super) struct Passes {
-    /// Where their network headers begin.
+    /// Where their network headers begin, where packets may be tagged.
     l3: Bytes,
     /// The softwires of the customers whom they are from or for.
     own: Sought,
@@ -84,36 +82,43 @@ impl Relay {
     /// The fast path of a batch; answers which packets it took care of.
     pub(super) fn pass(&mut self, batch: &mut Batch, arrived: Arrived, out: &mut Out<'_>) -> u64 {
         let Relay { border, stand: Stand::First(ingress, _), passes, kernel, .. } = self else { return 0 };
+        let with = (&*border, &**ingress, *kernel);
+        // Where no packet has tags, it is known where their headers are.
+        if arrived.is_tagged {
+            return kernel.run(
+                #[inline(always)]
+                || passes.run::<true>(batch, with, out),
+            );
+        }
         kernel.run(
             #[inline(always)]
-            || passes.run(batch, (border, ingress, *kernel), arrived, out),
+            || passes.run::<false>(batch, with, out),
         )
     }
 }
 
 impl Passes {
+    /// All passes, of a batch in which packets may be `TAGGED`.
     #[inline(always)]
-    fn run(
+    fn run<const TAGGED: bool>(
         &mut self,
         batch: &mut Batch,
-        (border, ingress, kernel): (&mut Border, &Arc<Ingress>, Kernel),
-        arrived: Arrived,
+        (border, ingress, kernel): (&Border, &Ingress, Kernel),
         out: &mut Out<'_>,
     ) -> u64 {
-        let border = &*border;
         let common = border.softwires.common_sets();
         let dense = common.and_then(|sets| border.softwires.dense(sets));
         let lookup = Lookup { softwires: &border.softwires, dense };
         // Before anything is looked up: what is found now counts for this version at least.
         let version = border.onward.version();
-        let ways = self.read(batch, (border, ingress, kernel), arrived, (lookup, common));
+        let ways = self.read::<TAGGED>(batch, (border, ingress, kernel), (lookup, common));
         let ways = if common.is_some() { ways } else { ways.among(self.find(lookup, ways.all())) };
         let ways = self.find_others(border, lookup, ways);
         self.approach(border, lookup, ways);
         let mut done = Done::default();
         // Once more for those whose tunnels had to be looked up.
         for _ in 0..2 {
-            self.rewrite(batch, border, ways.among(!done.all()), version, &mut done);
+            self.rewrite::<TAGGED>(batch, border, ways.among(!done.all()), version, &mut done);
             if self.unknown.is_empty() {
                 break;
             }
@@ -124,11 +129,10 @@ impl Passes {
 
     /// The first pass: which packets may go the fast way, and what they are found by. Out of tunnels and into others may go those alone that are said to.
     #[inline(always)]
-    fn read(
+    fn read<const TAGGED: bool>(
         &mut self,
         batch: &Batch,
         (border, ingress, kernel): (&Border, &Ingress, Kernel),
-        arrived: Arrived,
         (lookup, common): (Lookup<'_>, Option<PortSets>),
     ) -> Ways {
         let rules = &*border.rules;
@@ -150,12 +154,12 @@ impl Passes {
                 }
                 let mut l3 = Ethernet::LEN;
                 let mut is_ours = u64::from_le_bytes(*packet.window(0)) & MAC_BITS == mac;
-                if arrived.is_tagged {
+                if TAGGED {
                     let entered = view.enter(packet.window(0));
                     (l3, is_ours) = (usize::from(entered.l3), entered.is_ours);
                     sides = Sides::of(rules, ingress, entered.interface);
+                    self.l3.0[at] = l3 as u8;
                 }
-                self.l3.0[at] = l3 as u8;
                 if !is_ours {
                     return;
                 }
@@ -254,14 +258,22 @@ impl Passes {
 
     /// The last pass: into tunnels, out of them, and from one into another. What takes more is left as it is, in the batch as in `done`.
     #[inline(always)]
-    fn rewrite(&mut self, batch: &mut Batch, border: &Border, ways: Ways, version: u64, done: &mut Done) {
+    fn rewrite<const TAGGED: bool>(
+        &mut self,
+        batch: &mut Batch,
+        border: &Border,
+        ways: Ways,
+        version: u64,
+        done: &mut Done,
+    ) {
         let mut departures = border.onward.view().departures();
         batch.each_in(
             ways.into,
             #[inline(always)]
             |slot, packet, _| {
-                let before = self.untagged_len(packet, slot.index());
-                if let Some(rewritten) = self.wrap(border, &mut departures, packet, (slot.index(), version)) {
+                let l3 = self.l3::<TAGGED>(slot.index());
+                let before = packet.len() + Ethernet::LEN - l3;
+                if let Some(rewritten) = self.wrap(border, &mut departures, packet, (slot.index(), l3, version)) {
                     done.into.add(slot, before, rewritten, &mut done.ports);
                 }
             },
@@ -270,8 +282,9 @@ impl Passes {
             ways.hairpin,
             #[inline(always)]
             |slot, packet, _| {
-                let before = self.untagged_len(packet, slot.index());
-                if let Some(rewritten) = self.hairpin(border, &mut departures, packet, (slot.index(), version)) {
+                let l3 = self.l3::<TAGGED>(slot.index());
+                let before = packet.len() + Ethernet::LEN - l3;
+                if let Some(rewritten) = self.hairpin(border, &mut departures, packet, (slot.index(), l3, version)) {
                     done.inside += (rewritten.bytes - Ipv6::LEN) as u64;
                     done.hairpin.add(slot, before, rewritten, &mut done.ports);
                 }
@@ -281,8 +294,9 @@ impl Passes {
             ways.from,
             #[inline(always)]
             |slot, packet, _| {
-                let before = self.untagged_len(packet, slot.index());
-                if let Some(rewritten) = self.unwrap(border, &mut departures, packet, slot.index()) {
+                let l3 = self.l3::<TAGGED>(slot.index());
+                let before = packet.len() + Ethernet::LEN - l3;
+                if let Some(rewritten) = self.unwrap(border, &mut departures, packet, (slot.index(), l3)) {
                     done.from.add(slot, before, rewritten, &mut done.ports);
                 }
             },
@@ -290,10 +304,10 @@ impl Passes {
         departures.finish();
     }
 
-    /// The bytes of the frame that a packet came in, without its tags.
+    /// Where the network header of a packet begins.
     #[inline(always)]
-    fn untagged_len(&self, packet: &Packet, at: usize) -> usize {
-        packet.len() + Ethernet::LEN - usize::from(self.l3.0[at % BATCH])
+    fn l3<const TAGGED: bool>(&self, at: usize) -> usize {
+        if TAGGED { usize::from(self.l3.0[at % BATCH]) } else { Ethernet::LEN }
     }
 }
 

@@ -216,7 +216,7 @@ fn what_routes_answered_is_known_at_its_version_alone_and_to_no_other_softwire()
     let softwires = Arc::clone(writer.softwires());
     let told = tell(key.ipv4.to_bits(), key.psid, PortSets::WHOLE);
     let entry = || softwires.entry(place, told).unwrap();
-    let known = |version| entry().answer(version);
+    let known = |version| entry().answer(version).map(weir_ip::Onward::unpacked);
     assert_eq!(known(0), None);
     for version in [0, 1, 7, u64::from(u32::MAX), (1 << 42) - 1] {
         // A next hop, and a group of several.

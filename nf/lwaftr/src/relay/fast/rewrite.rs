@@ -1,7 +1,7 @@
 //! The last pass of the fast path: into tunnels, out of them, and from one into another.
 
 use weir_filter::Filter;
-use weir_ip::{Behind, Departures, Leaving};
+use weir_ip::{Behind, Departures};
 use weir_packet::{BATCH, Packet};
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, flow, ipv4};
 
@@ -21,7 +21,7 @@ impl Passes {
         border: &Border,
         departures: &mut Departures<'_>,
         packet: &mut Packet,
-        (at, version): (usize, u64),
+        (at, l3, version): (usize, usize, u64),
     ) -> Option<Rewritten> {
         let at = at % BATCH;
         let (entry, place) = self.own.found(&border.softwires, at)?;
@@ -29,7 +29,7 @@ impl Passes {
             self.unknown.note(entry, place, self.own.told[at]);
             return None;
         };
-        let rewritten = put_in(border, departures, packet, usize::from(self.l3.0[at]), (entry, answer))?;
+        let rewritten = put_in(border, departures, packet, l3, (entry, answer))?;
         border.counters.count(place, Direction::Down, (rewritten.bytes - HEAD) as u64);
         Some(rewritten)
     }
@@ -41,12 +41,11 @@ impl Passes {
         border: &Border,
         departures: &mut Departures<'_>,
         packet: &mut Packet,
-        (at, version): (usize, u64),
+        (at, l3, version): (usize, usize, u64),
     ) -> Option<Rewritten> {
         let at = at % BATCH;
         let (entry, place) = self.own.found(&border.softwires, at)?;
         let (other, other_place) = self.others.found(&border.softwires, at)?;
-        let l3 = usize::from(self.l3.0[at]);
         if !is_between(packet.window(l3), entry.ends()) {
             return None;
         }
@@ -68,11 +67,9 @@ impl Passes {
         border: &Border,
         departures: &mut Departures<'_>,
         packet: &mut Packet,
-        at: usize,
+        (at, l3): (usize, usize),
     ) -> Option<Rewritten> {
-        let at = at % BATCH;
         let (entry, place) = self.own.found(&border.softwires, at)?;
-        let l3 = usize::from(self.l3.0[at]);
         let front: &[u8; FRONT_INSIDE] = packet.window(l3);
         let (_, inner) = Ipv6::split(front)?;
         let ip = Ipv4::view(inner)?;
@@ -82,7 +79,10 @@ impl Passes {
         let total = ip.total_len();
         let answer = border.onward.lookup(ip.destination.get());
         let hash = || flow::hash(packet.window::<64>(l3 + Ipv6::LEN), total, 0);
-        let leaving = fits(departures, answer, hash, border.rules.four.mtu, total)?;
+        let leaving = departures.leaving(answer, hash)?;
+        if total > leaving.longest().min(border.rules.four.mtu) {
+            return None;
+        }
         if packet.headroom() + l3 + Ipv6::LEN < Ethernet::LEN + leaving.room() {
             return None;
         }
@@ -112,19 +112,25 @@ fn put_in(
 ) -> Option<Rewritten> {
     let ip = Ipv4::view(packet.window::<{ Ipv4::LEN }>(start))?;
     let (total, class) = (ip.total_len(), u32::from(ip.tos));
-    let [b4_0, b4_1, aftr_0, aftr_1] = entry.ends();
     let version_class_flow = 6 << 28 | class << 20 | border.rules.flow_label;
     let [a, b, c, d] = version_class_flow.to_be_bytes();
     let [e, f] = (total as u16).to_be_bytes();
     let first = u64::from_ne_bytes([a, b, c, d, e, f, ipv4::IPIP, HOP_LIMIT]);
-    let header = [first, aftr_0, aftr_1, b4_0, b4_1];
+    // Read where they are written: until then, registers are needed for other things.
+    let header = || {
+        let [b4_0, b4_1, aftr_0, aftr_1] = entry.ends();
+        [first, aftr_0, aftr_1, b4_0, b4_1]
+    };
     let hash = || {
         let mut window = [0; 64];
-        write_words(&mut window, header);
+        write_words(&mut window, header());
         flow::hash6(&window, Ipv6::LEN + total, 0)
     };
     let longest = entry.path_once().min(border.rules.six.mtu);
-    let leaving = fits(departures, answer, hash, longest, Ipv6::LEN + total)?;
+    let leaving = departures.leaving_packed(answer, hash)?;
+    if Ipv6::LEN + total > leaving.longest().min(longest) {
+        return None;
+    }
     let room = leaving.room();
     if packet.headroom() + start < HEAD + room {
         return None;
@@ -132,7 +138,7 @@ fn put_in(
     let (front, inner) = packet.replace_head::<HEAD, { Ipv4::LEN }>(start, HEAD, total)?;
     let (link, outer) = front.split_first_chunk_mut()?;
     leaving.write_front(link, Behind::IPV6);
-    write_words(outer.first_chunk_mut::<{ Ipv6::LEN }>()?, header);
+    write_words(outer.first_chunk_mut::<{ Ipv6::LEN }>()?, header());
     Ipv4::view_mut(inner)?.decrement_ttl();
     if let Some(filter) = &border.rules.six.egress
         && !passes(filter, packet, ethernet::IPV6)
@@ -169,17 +175,6 @@ fn is_between(front: &[u8; FRONT_INSIDE], ends: [u64; 4]) -> bool {
     [words(&outer.source), words(&outer.destination)] == [[ends[0], ends[1]], [ends[2], ends[3]]]
 }
 
-/// How a packet of so many bytes leaves, if its neighbour is known and it fits.
-#[inline(always)]
-fn fits<'t>(
-    departures: &mut Departures<'t>,
-    answer: u32,
-    hash: impl FnOnce() -> u32,
-    mtu: usize,
-    bytes: usize,
-) -> Option<Leaving<'t>> {
-    departures.leaving(answer, hash).filter(|leaving| bytes <= leaving.longest().min(mtu))
-}
 /// An address of two words that lie in packets.
 #[inline(always)]
 pub(super) fn octets(first: u64, second: u64) -> [u8; 16] {
