@@ -105,7 +105,14 @@ fn is_of_ip(field: Field) -> bool {
 /// Whether it is one of what IP carries. The checksum of SCTP is of all that it carries, of which code sees the beginning alone.
 fn is_carried(field: Field) -> bool {
     use Field::{Icmpv4Code, Icmpv4Type, Icmpv6Code, TcpDst, TcpSrc, UdpDst, UdpSrc};
-    matches!(field, TcpSrc | TcpDst | UdpSrc | UdpDst) || matches!(field, Icmpv4Type | Icmpv4Code | Icmpv6Code)
+    matches!(field, TcpSrc | TcpDst | UdpSrc | UdpDst)
+        || matches!(field, Icmpv4Type | Icmpv4Code | Icmpv6Code)
+        || is_of_neighbours(field)
+}
+
+/// Whether it is one of neighbour discovery.
+fn is_of_neighbours(field: Field) -> bool {
+    matches!(field, Field::Ipv6NdTarget | Field::Ipv6NdSll | Field::Ipv6NdTll)
 }
 
 /// Whether it is one of an MPLS entry.
@@ -306,6 +313,95 @@ impl Filled {
                 }
                 false
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiled::Version;
+    use crate::{parse, rewrite};
+
+    /// A frame in a buffer that goes on behind it, so that code sees bytes that are none of its own.
+    struct InBuffer(Vec<u8>, usize);
+
+    impl Frame for InBuffer {
+        fn bytes(&self) -> &[u8] {
+            &self.0[..self.1]
+        }
+
+        fn bytes_mut(&mut self) -> &mut [u8] {
+            &mut self.0[..self.1]
+        }
+
+        fn window(&mut self) -> Option<&mut [u8; weir_codegen::WINDOW]> {
+            self.0.first_chunk_mut()
+        }
+
+        fn has_room(&self, _: usize, _: usize) -> bool {
+            false
+        }
+
+        fn prepend(&mut self, _: usize) {}
+        fn trim_front(&mut self, _: usize) {}
+        fn lengthen(&mut self, _: usize) {}
+        fn replace(&mut self, _: &[u8]) {}
+    }
+
+    /// What neighbours say behind so many tags, with a first option: as much as IP says of it, and more behind that.
+    fn said_by_neighbours(kind: u8, [option, units]: [u8; 2], said: u8, tags: u8) -> Vec<u8> {
+        let mut bytes = vec![2; 12];
+        (0..tags).for_each(|_| bytes.extend([0x81, 0, 0, 1]));
+        bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, said, 58, 64]);
+        bytes.extend([0x77; 32]);
+        bytes.extend([kind, 0, said, 0x35, 0, 0, 0, 0]);
+        bytes.extend([0xfd; 16]);
+        bytes.extend([option, units, 3, 3, 3, 3, 3, 3, 1, 1, 5, 5, 5, 5, 5, 5]);
+        bytes.resize(200, 1);
+        bytes
+    }
+
+    fn by_definition(frame: &[u8], ops: &[Op]) -> Vec<u8> {
+        let mut frame = frame.to_vec();
+        for op in ops {
+            let Op::Set(field, value) = *op else { panic!("{op:?}") };
+            let (fields, layout) = parse::parse(&frame);
+            rewrite::set_in(&mut frame, &fields, &layout, field, value);
+        }
+        frame
+    }
+
+    /// What neighbours say, of every length that IP may say and that a frame may have, with every first option: what code changes is what the definition does,
+    /// and it leaves alone what it does not see. The code of tables would have seen most of that before.
+    #[test]
+    fn neighbours_alone_are_changed_as_the_definition_does() {
+        let (target, own, other) = (Field::Ipv6NdTarget, Field::Ipv6NdSll, Field::Ipv6NdTll);
+        let lists: [&[Field]; 5] =
+            [&[target], &[own], &[other], &[own, target, Field::Icmpv6Code], &[other, Field::Ipv6Dst]];
+        let mut templates = Templates::default();
+        for fields in lists {
+            let set = |field: &Field| Op::Set(*field, 0xfedc_ba98_7654_3210_0123_4567_89ab_cdef & field.ones());
+            let ops: Vec<Op> = fields.iter().map(set).collect();
+            let filled = templates.fill(&ops).unwrap();
+            filled.template.compile();
+            let mut counts = [0, 0];
+            let mut try_one = |kind, option, said: u8, length: usize| {
+                let tags = said % 3;
+                let before = said_by_neighbours(kind, option, said, tags);
+                let mut frame = InBuffer(before.clone(), length);
+                let has = filled.change(&mut frame, Found::new(0, 0, tags, Version::Six), &mut [0; RESULTS]);
+                counts[usize::from(has)] += 1;
+                let (frame_before, behind) = before.split_at(length);
+                let wanted = if has { [&by_definition(frame_before, &ops), behind].concat() } else { before };
+                assert_eq!(frame.0, wanted, "{fields:?}: {kind}, option {option:?}, {said} of {length} bytes");
+            };
+            for (kind, option, units) in (0..36).map(|n| (133 + n / 9, n / 3 % 3, n % 3)) {
+                for said in 0..=40 {
+                    (50..=102).step_by(4).for_each(|length| try_one(kind, [option, units], said, length));
+                }
+            }
+            assert!(counts.iter().all(|count| *count > 1000), "{counts:?} of {fields:?}");
         }
     }
 }
