@@ -3,6 +3,10 @@
 //! It is of all that the packet carries, but the CRC of a difference is the difference of CRCs. So where ports change nothing but the ports is looked at, and how
 //! much comes behind them.
 
+use std::ops::Range;
+
+use weir_wire::{Ipv4, Ipv6, View};
+
 use crate::parse::Ip;
 
 const PROTOCOL: u8 = 132;
@@ -51,28 +55,45 @@ fn difference(ports: [u8; PORTS], behind: usize) -> u32 {
     powers.fold(ports.into_iter().fold(0, step), |remainder, (power, _)| times(remainder, *power))
 }
 
-/// Where an SCTP packet begins and ends that has a CRC: none for fragments, of which the rest is missing.
-fn place(bytes: &[u8], ip: &Ip) -> Option<(usize, usize)> {
+/// Where an SCTP packet is that has a CRC: none for fragments, of which the rest is missing.
+pub(crate) fn place(bytes: &[u8], ip: &Ip) -> Option<Range<usize>> {
     let start = ip.carried.filter(|_| ip.protocol == PROTOCOL && !ip.fragment)?;
-    let packet = bytes.get(start..ip.end)?;
-    (packet.len() >= HEADER).then_some((start, ip.end))
+    Some(start..ip.end).filter(|place| is_whole(bytes, place))
 }
 
-/// The ports of a packet that has a CRC, to be given to [`update`] when they have changed.
-pub(crate) fn before(bytes: &[u8], ip: &Ip) -> Option<[u8; PORTS]> {
-    let (start, _) = place(bytes, ip)?;
-    bytes.get(start..)?.first_chunk().copied()
+/// The same behind a header of IP there, without options or extension headers.
+pub(crate) fn place_behind(bytes: &[u8], at: usize, is_v6: bool) -> Option<Range<usize>> {
+    let start = at + if is_v6 { Ipv6::LEN } else { Ipv4::LEN };
+    let header = bytes.get(at..)?;
+    let (protocol, end) = if is_v6 {
+        let ip = Ipv6::view(header)?;
+        (ip.next_header, start + usize::from(ip.payload_length.get()))
+    } else {
+        let ip = Ipv4::view(header).filter(|ip| !ip.is_fragment())?;
+        (ip.protocol, at + ip.total_len())
+    };
+    let place = Some(start..end.min(bytes.len())).filter(|_| protocol == PROTOCOL)?;
+    is_whole(bytes, &place).then_some(place)
+}
+
+fn is_whole(bytes: &[u8], place: &Range<usize>) -> bool {
+    bytes.get(place.clone()).is_some_and(|packet| packet.len() >= HEADER)
+}
+
+/// The ports of a packet there, to be given to [`update`] when they have changed.
+pub(crate) fn ports(bytes: &[u8], place: &Range<usize>) -> Option<[u8; PORTS]> {
+    bytes.get(place.clone())?.first_chunk().copied()
 }
 
 /// Changes the CRC as the ports were changed, which were these before: a right one is right again, and a wrong one as wrong as it was.
-pub(crate) fn update(bytes: &mut [u8], ip: &Ip, before: [u8; PORTS]) {
-    let Some((start, end)) = place(bytes, ip) else { return };
-    let Some(after) = bytes.get(start..).and_then(|packet| packet.first_chunk::<PORTS>()) else { return };
+pub(crate) fn update(bytes: &mut [u8], place: &Range<usize>, before: [u8; PORTS]) {
+    let Some(packet) = bytes.get_mut(place.clone()) else { return };
+    let Some((after, rest)) = packet.split_first_chunk_mut::<PORTS>() else { return };
     let mut ports = before;
-    ports.iter_mut().zip(after).for_each(|(port, after)| *port ^= after);
+    ports.iter_mut().zip(after).for_each(|(port, after)| *port ^= *after);
     // It is the one number here whose lowest byte stands first.
-    let difference = difference(ports, end - start - PORTS).to_le_bytes();
-    if let Some(field) = bytes.get_mut(start + AT..start + AT + difference.len()) {
+    let difference = difference(ports, rest.len()).to_le_bytes();
+    if let Some(field) = rest.get_mut(AT - PORTS..HEADER - PORTS) {
         field.iter_mut().zip(difference).for_each(|(byte, difference)| *byte ^= difference);
     }
 }

@@ -332,6 +332,38 @@ fn every_checksum_of_neighbours_is_updated_as_the_definition_does() {
     }
 }
 
+/// Ports of SCTP, in packets longer than what code sees of them, whose CRC is right or not.
+#[test]
+fn code_sets_ports_of_sctp_as_the_definition_does() {
+    let flow = |version: u128, address| {
+        let asked = vec![Oxm::exact(Field::EthType, version), Oxm::exact(Field::IpProto, 132)];
+        let actions =
+            vec![set(address, 9), set(Field::SctpSrc, 0x1234), Action::DecNwTtl, set(Field::SctpDst, 7), out(2)];
+        FlowMod::add(0, 1, Match::new(asked).unwrap(), vec![Instruction::ApplyActions(actions)])
+    };
+    let flows = [flow(0x0800, Field::Ipv4Dst), flow(0x86dd, Field::Ipv6Src)];
+    let [mut compiled, mut definition] = [0, 1].map(|_| switch_with(Vec::new(), &flows));
+    let frame = |is_v6: bool, length: usize| {
+        let [high, low] = (length as u16 + if is_v6 { 0 } else { 20 }).to_be_bytes();
+        let four = [8, 0, 0x45, 0, high, low, 0, 0, 0, 0, 9, 132, 5, 5, 192, 0, 2, 1, 10, 0, 0, 2].to_vec();
+        let six = [&[0x86, 0xdd, 0x60, 0, 0, 0, high, low, 132, 9][..], &[0x20; 32]].concat();
+        let carried: Vec<u8> = (0..length).map(|at| (at * 37 % 251) as u8).collect();
+        [&[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1][..], if is_v6 { &six } else { &four }, &carried].concat()
+    };
+    // What is wanted is known by frames.
+    pipelines::compile(&mut compiled);
+    for is_v6 in [false, true] {
+        assert!(!take(&mut compiled, 1, &frame(is_v6, 12), 0).1);
+    }
+    pipelines::compile(&mut compiled);
+    for (length, is_v6) in (12..1480).step_by(3).flat_map(|length| [(length, false), (length, true)]) {
+        let bytes = frame(is_v6, length);
+        let (became, was_short) = take(&mut compiled, 1, &bytes, 0);
+        assert!(was_short, "{length} {is_v6}");
+        assert_eq!(became, Some(by_definition(&mut definition, 1, &bytes, 0)), "{length} {is_v6}");
+    }
+}
+
 fn bucket(actions: Vec<Action>) -> Bucket {
     Bucket { weight: 0, watch_port: group::ANY, watch_group: group::ANY, actions }
 }

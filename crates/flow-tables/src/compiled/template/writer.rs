@@ -24,6 +24,7 @@ const KIND: usize = 1;
 pub(super) enum Carried {
     Tcp,
     Udp,
+    Sctp,
     Icmpv4,
     Icmpv6,
     /// Neighbour discovery, with its target, and with this address in its first option, if that was looked at.
@@ -34,14 +35,25 @@ pub(super) enum Carried {
 }
 
 impl Carried {
-    /// Its number, where its checksum stands, and how long it is as far as code looks.
-    pub(super) const fn known(self) -> Option<(u64, usize, usize)> {
+    /// Its number, and how long it is as far as code looks.
+    const fn known(self) -> Option<(u64, usize)> {
         match self {
-            Carried::Tcp => Some((6, 16, 18)),
-            Carried::Udp => Some((17, 6, 8)),
-            Carried::Icmpv4 => Some((1, 2, 4)),
-            Carried::Icmpv6 | Carried::Neighbours(_) => Some((58, 2, 4)),
+            Carried::Tcp => Some((6, 18)),
+            Carried::Udp => Some((17, 8)),
+            Carried::Sctp => Some((132, 4)),
+            Carried::Icmpv4 => Some((1, 4)),
+            Carried::Icmpv6 | Carried::Neighbours(_) => Some((58, 4)),
             Carried::Other | Carried::Unknown => None,
+        }
+    }
+
+    /// Where its checksum stands, if it is a sum.
+    pub(super) const fn sum_at(self) -> Option<usize> {
+        match self {
+            Carried::Tcp => Some(16),
+            Carried::Udp => Some(6),
+            Carried::Icmpv4 | Carried::Icmpv6 | Carried::Neighbours(_) => Some(2),
+            Carried::Sctp | Carried::Other | Carried::Unknown => None,
         }
     }
 }
@@ -151,8 +163,10 @@ impl Writer<'_> {
             // Addresses of IPv4 are no part of the checksum of ICMP.
             let sets_icmp = self.has(|kind| matches!(kind, Kind::Set(Field::Icmpv4Type | Field::Icmpv4Code)));
             let icmp = if is_v6 { Some(Carried::Icmpv6) } else { sets_icmp.then_some(Carried::Icmpv4) };
-            for carried in icmp.into_iter().chain([Carried::Tcp, Carried::Udp]) {
-                let Some((number, _, length)) = carried.known() else { continue };
+            // Nor of the CRC of SCTP.
+            let sctp = self.template.sets_sctp.then_some(Carried::Sctp);
+            for carried in icmp.into_iter().chain(sctp).chain([Carried::Tcp, Carried::Udp]) {
+                let Some((number, length)) = carried.known() else { continue };
                 let mut those = self.changed(tags, version, (carried, Inner::Unknown));
                 if carried == Carried::Icmpv6 {
                     those = self.neighbours(tags, at, those);
