@@ -361,7 +361,6 @@ impl Filled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compiled::Version;
     use crate::{parse, rewrite};
 
     /// A frame in a buffer that goes on behind it, so that code sees bytes that are none of its own.
