@@ -139,6 +139,7 @@ impl Running {
             "name",
             "device",
             "link_up",
+            "speed_bps",
             "mac",
             "mtu",
             "addresses",
@@ -150,9 +151,12 @@ impl Running {
         let rows = self.supervisor.port_figures().into_iter().map(|(info, figures)| {
             let facts = info.facts;
             let mac = facts.mac.map(|byte| format!("{byte:02x}")).join(":");
+            // Nobody knows it where it is 0. Some devices tell one of a link that is down.
+            let speed = u64::from(self.supervisor.speed(&info.name).now);
+            let speed_bps = (speed > 0 && info.link_up).then(|| speed * 1_000_000);
             let addresses: Vec<String> = info.addresses.iter().map(ToString::to_string).collect();
             json!({
-                "name": info.name, "index": info.index, "device": facts.device, "link_up": info.link_up, "mac": mac,
+                "name": info.name, "index": info.index, "device": facts.device, "link_up": info.link_up, "speed_bps": speed_bps, "mac": mac,
                 "mtu": facts.mtu, "addresses": addresses, "promiscuous": self.supervisor.promiscuous(&info.name), "rx_queues": facts.max_rx_queues,
                 "tx_queues": facts.max_tx_queues, "rss": facts.rss, "offloads": facts.offloads,
                 "in_rings": figures.in_rings,

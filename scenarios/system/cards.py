@@ -153,6 +153,9 @@ def test_cards_are_bound_and_carry_packets():
         pair.carry(flows=8, rounds=4)
         pair.transfer()
         pair.follow_the_cable(weir)
+        # The one negotiates it, the driver of the other knows no other.
+        speeds = lambda: {row["name"]: row["speed_bps"] for row in weir.show("ports")}
+        assert wait_for(lambda: speeds() == {"lan": 10**9, "wan": 10**10}), speeds()
         pair.carry(flows=8, rounds=1)
         weir.stats()
         assert "unaccounted    0" in weir.stop()

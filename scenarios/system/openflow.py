@@ -23,6 +23,10 @@ def test_ovs_ofctl_drives_it():
         shown = switch.ofctl("show")
         for said in ("dpid:00000000000000aa", "n_tables:4", "1(p1): addr:02:01:00:00:00:01", "3(p3)"):
             assert said in shown, shown
+        # A veth pair says of itself that it is copper at 10 Gbit/s.
+        assert shown.count("current:    10GB-FD COPPER") == 3, shown
+        assert shown.count("speed: 10000 Mbps now, 10000 Mbps max") == 3, shown
+        assert [row["speed_bps"] for row in switch.weir.show("ports")] == [10**10] * 3, switch.weir.show("ports")
         switch.ofctl("add-flow", "in_port=1,priority=5,actions=output:2")
         switch.ofctl("add-flow", "table=0,priority=1,actions=goto_table:1")
         switch.passes(1, 2, [2])

@@ -29,7 +29,7 @@ use serde_json::Value;
 use weir_config::ConfigError;
 use weir_engine::{Engine, Idle, Observer, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
-use weir_stage::{AnyFunction, DeviceStats, Env, Ground, Instance, PortInfo, RequestError, ShowRows};
+use weir_stage::{AnyFunction, DeviceStats, Env, Ground, Instance, LinkSpeed, PortInfo, RequestError, ShowRows};
 
 pub(crate) use aside::{Aside, Built};
 pub(crate) use config::{
@@ -186,12 +186,13 @@ impl Supervisor {
         Ground { domain: &self.domain, now: self.engine.now() }
     }
 
-    /// Tells functions how the links of their ports are: many devices know only once they are open, after functions were built. And with whom
+    /// Tells functions how the links of their ports are, and how fast: many devices know only once they are open, after functions were built. And with whom
     /// they share ports.
     pub(crate) fn tell_of_ports(&self) {
         let now = self.engine.now();
         for open in self.ports.values() {
             for running in self.functions.iter().filter(|running| running.configured.has_port(&open.info.name)) {
+                running.instance.speed_changed(open.info.index, open.speed, now);
                 running.instance.link_changed(open.info.index, open.info.link_up, now);
             }
         }
@@ -225,9 +226,18 @@ impl Supervisor {
         let busy = self.engine.step_until(until);
         self.domain.collect();
         let now = self.engine.now();
+        let asks = self.looked.elapsed() >= LOOK;
         for open in self.ports.values_mut() {
             let up = open.port.link_up();
-            if std::mem::replace(&mut open.info.link_up, up) != up {
+            let is_other = std::mem::replace(&mut open.info.link_up, up) != up;
+            if (is_other || asks)
+                && let Some(speed) = open.ask_speed()
+            {
+                for running in self.functions.iter().filter(|running| running.configured.has_port(&open.info.name)) {
+                    running.instance.speed_changed(open.info.index, speed, now);
+                }
+            }
+            if is_other {
                 for running in self.functions.iter().filter(|running| running.configured.has_port(&open.info.name)) {
                     running.instance.link_changed(open.info.index, up, now);
                 }
@@ -303,6 +313,11 @@ impl Supervisor {
     /// Whether a port is promiscuous, see [`weir_stage::Port::promiscuous`].
     pub(crate) fn promiscuous(&self, port: &str) -> Option<bool> {
         self.ports.get(port)?.port.promiscuous()
+    }
+
+    /// How fast a port's link is, see [`weir_stage::Port::speed`].
+    pub(crate) fn speed(&self, port: &str) -> LinkSpeed {
+        self.ports.get(port).map(|open| open.speed).unwrap_or_default()
     }
 
     /// Indexes and names of the ports.

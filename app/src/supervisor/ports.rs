@@ -8,7 +8,7 @@ use weir_packet::{DATA_ROOM, HeapPool, Pool, buffers_needed};
 use weir_port_dpdk::Device;
 use weir_port_dpdk::eal::{Eal, EalOptions, Memory};
 use weir_port_dpdk::{DESCRIPTORS, DpdkPool, data_room_needed, memory_needed, ring_buffers};
-use weir_stage::{DeviceStats, Port, PortConfig, PortInfo, Queues, Rx, Tx};
+use weir_stage::{DeviceStats, LinkSpeed, Port, PortConfig, PortInfo, Queues, Rx, Tx};
 
 use super::closed::{ClosedPort, ClosedTx};
 use super::config::Loaded;
@@ -31,6 +31,8 @@ pub(crate) struct OpenPort {
     pub(crate) config: PortConfig,
     pub(crate) owners: Owners,
     pub(crate) port: Box<dyn Port>,
+    /// How fast its link was when that was last asked.
+    pub(crate) speed: LinkSpeed,
     /// Why it is closed, if it is: a [`ClosedPort`] stands in its place.
     pub(super) closed: Option<String>,
     /// Its queues until a blueprint hands them to their owners.
@@ -82,6 +84,12 @@ impl OpenPort {
         }
     }
 
+    /// Asks how fast its link is; that, if it is new.
+    pub(super) fn ask_speed(&mut self) -> Option<LinkSpeed> {
+        let speed = self.port.speed();
+        (std::mem::replace(&mut self.speed, speed) != speed).then_some(speed)
+    }
+
     /// Goes on with the figures of the port that it replaces.
     pub(super) fn succeed(&mut self, earlier: DeviceStats) {
         self.earlier = DeviceStats { in_rings: None, ..earlier };
@@ -95,6 +103,7 @@ impl OpenPort {
             config: self.config.clone(),
             owners: self.owners.clone(),
             port: Box::new(ClosedPort(self.info.facts.clone())),
+            speed: LinkSpeed::default(),
             closed: Some(why),
             fresh: Some((Vec::new(), tx.collect())),
             earlier: self.stats(),
@@ -291,5 +300,7 @@ pub(crate) fn open(
         .open(owners.rx.len() as u16, owners.tx.len() as u16, pool)
         .map_err(|error| format!("port \"{}\": {error}", info.name))?;
     info.link_up = port.link_up();
-    Ok(OpenPort { info, config, owners, port, closed: None, fresh: Some(queues), earlier: DeviceStats::default() })
+    let speed = port.speed();
+    let earlier = DeviceStats::default();
+    Ok(OpenPort { info, config, owners, port, speed, closed: None, fresh: Some(queues), earlier })
 }

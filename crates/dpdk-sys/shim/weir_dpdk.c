@@ -82,6 +82,19 @@ int weir_link_up(uint16_t port)
 	return rc < 0 ? rc : link.link_status == RTE_ETH_LINK_UP;
 }
 
+int weir_link_speed(uint16_t port, uint32_t *speed, uint32_t *bits)
+{
+	struct rte_eth_link link = {0};
+	int rc = rte_eth_link_get_nowait(port, &link);
+
+	if (rc < 0)
+		return rc;
+	*speed = link.link_status == RTE_ETH_LINK_UP && link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN ? link.link_speed : 0;
+	*bits = (link.link_duplex == RTE_ETH_LINK_HALF_DUPLEX ? WEIR_LINK_HALF_DUPLEX : 0) |
+		(link.link_autoneg == RTE_ETH_LINK_AUTONEG ? WEIR_LINK_NEGOTIATED : 0);
+	return 0;
+}
+
 struct ranges {
 	uintptr_t (*found)[2];
 	unsigned int room;

@@ -83,6 +83,10 @@ unsigned int weir_lcore_id(void);
 int weir_attach(const char *bus, const char *name, const char *arguments);
 /* Link state without waiting: 1 up, 0 down, or -errno. */
 int weir_link_up(uint16_t port);
+/* Its speed in Mbit/s, 0 when it is not known or the link is down, and WEIR_LINK_ bits: 0, or -errno. */
+#define WEIR_LINK_HALF_DUPLEX 1
+#define WEIR_LINK_NEGOTIATED 2
+int weir_link_speed(uint16_t port, uint32_t *speed, uint32_t *bits);
 /* The memory that a pool's buffers are in: up to n pieces, each from first to end. Returns how many
  * there are, which may be more than n. */
 unsigned int weir_mempool_ranges(struct rte_mempool *pool, uintptr_t (*ranges)[2], unsigned int n);

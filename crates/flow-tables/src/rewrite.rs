@@ -30,15 +30,16 @@ pub(crate) fn set_in(bytes: &mut [u8], fields: &Fields, layout: &Layout, field: 
     let mask = field.ones() & !place.keeps;
     let new = old & !(mask << place.shift) | (value & mask) << place.shift;
     let carried = layout.ip.filter(|_| place.covered == Covered::Carried);
-    let crc = carried.and_then(|ip| Some((ip, sctp::before(bytes, &ip)?)));
+    let packet = carried.and_then(|ip| sctp::place(bytes, &ip));
+    let crc = packet.and_then(|place| Some((sctp::ports(bytes, &place)?, place)));
     let sums = sums(bytes, layout, place.covered);
     replace(bytes, &place, new, &sums);
     if place.covered == Covered::Protocol {
         let carried = layout.ip.and_then(|ip| carried_sum(bytes, &ip, place.covered));
         carried.into_iter().for_each(|sum| update(bytes, &sum, &[old as u16], &[new as u16]));
     }
-    if let Some((ip, before)) = crc {
-        sctp::update(bytes, &ip, before);
+    if let Some((before, place)) = crc {
+        sctp::update(bytes, &place, before);
     }
 }
 

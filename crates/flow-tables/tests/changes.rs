@@ -57,6 +57,9 @@ struct Short {
     mpls: u64,
     arp: u64,
     icmp: u64,
+    /// The same of the targets of neighbour discovery, and of the addresses in their options.
+    targets: u64,
+    addresses: u64,
 }
 
 impl std::ops::Add for Short {
@@ -71,6 +74,8 @@ impl std::ops::Add for Short {
             mpls: self.mpls + other.mpls,
             arp: self.arp + other.arp,
             icmp: self.icmp + other.icmp,
+            targets: self.targets + other.targets,
+            addresses: self.addresses + other.addresses,
         }
     }
 }
@@ -88,6 +93,8 @@ impl Short {
             arp: u64::from(same && is == 0x0806 && differ(20, 42)),
             icmp: u64::from(same && is == 0x0800 && before.get(23) == Some(&1) && differ(34, 36))
                 + u64::from(same && is == 0x86dd && before.get(20) == Some(&58) && differ(54, 56)),
+            targets: u64::from(same && is == 0x86dd && before.get(20) == Some(&58) && differ(62, 78)),
+            addresses: u64::from(same && is == 0x86dd && before.get(20) == Some(&58) && differ(80, 86)),
             ..Short::default()
         }
     }
@@ -184,6 +191,55 @@ fn code_changes_arp_and_icmp_as_the_definition_does() {
     assert!(short.arp > 5 && short.icmp > 5, "{short:?}");
 }
 
+/// What neighbours say, behind no tag or one: a target, and options of which the one that is asked for is the first, a later one, or missing. Checksums are
+/// anything, and lengths are right or not.
+fn of_neighbours() -> impl Strategy<Value = (u32, Vec<u8>)> {
+    let units = prop_oneof![8 => Just(1_u8), 1 => Just(2), 1 => Just(0)];
+    // Of the kind that is asked for, most often.
+    let option = (prop::sample::select(vec![0_u8, 1, 1, 2, 2, 2]), units);
+    let shape = (
+        prop::sample::select(vec![135_u8, 136, 133]),
+        proptest::collection::vec(option, 0..3),
+        prop::sample::select(vec![1_u8, 64]),
+        prop_oneof![4 => Just(0_usize), 1 => Just(1), 1 => Just(2)],
+    );
+    let rest = (prop::option::weighted(0.1, 0_u8..40), prop::option::weighted(0.1, 14_usize..110), any::<bool>());
+    let bytes = proptest::collection::vec(prop_oneof![Just(0), Just(0xff), any::<u8>()], 64);
+    (1..=PORTS, shape, rest, bytes).prop_map(|(port, (kind, options, hops, tags), (said, length, is_right), bytes)| {
+        let mut message = vec![kind, 0, bytes[0], bytes[1], 0, 0, 0, 0];
+        message.extend(&bytes[2..18]);
+        for (at, (is, units)) in options.into_iter().enumerate() {
+            let is = if at == 0 && is == 2 { kind.wrapping_sub(134) } else { is };
+            let mut all = vec![is, units];
+            all.extend(bytes.iter().skip(20).take(usize::from(units.max(1)) * 8 - 2));
+            message.extend(all);
+        }
+        let said = said.unwrap_or(message.len() as u8);
+        let mut packet = vec![0x60, 0, 0, 0, 0, said, 58, hops];
+        packet.extend(&bytes[32..64]);
+        if is_right {
+            message[2..4].fill(0);
+            let words = [&packet[8..], &[0, message.len() as u8, 0, 58], &message[..]].concat();
+            let sum: u32 = words.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+            let sum = (sum >> 16) + (sum & 0xffff);
+            message[2..4].copy_from_slice(&(!(sum + (sum >> 16)) as u16).to_be_bytes());
+        }
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1];
+        (0..tags).for_each(|_| frame.extend([0x81, 0, 0, 1]));
+        frame.extend([&[0x86, 0xdd][..], &packet, &message].concat());
+        frame.truncate(length.unwrap_or(usize::MAX));
+        (port, frame)
+    })
+}
+
+/// Targets, and addresses in options, with the checksum of ICMPv6.
+#[test]
+fn code_changes_what_neighbours_say_as_the_definition_does() {
+    let kinds: Vec<_> = kinds().into_iter().filter(|(_, fields)| fields.contains(&Field::Ipv6NdTarget)).collect();
+    let short = run(40, proptest::collection::vec(flow_of(kinds), 4..9), of_neighbours());
+    assert!(short.targets > 5 && short.addresses > 5, "{short:?}");
+}
+
 fn is_of_arp_or_icmp(field: Field) -> bool {
     matches!(field, Field::ArpOp | Field::Icmpv4Code | Field::Icmpv6Code)
 }
@@ -242,6 +298,69 @@ fn every_checksum_is_updated_as_the_definition_does() {
             assert!(was_short, "{protocol} {sum}");
             assert_eq!(became, Some(by_definition(&mut definition, 1, &bytes, 0)), "{protocol} {sum}");
         }
+    }
+}
+
+/// The same of ICMPv6, where target and address of a solicitation are set.
+#[test]
+fn every_checksum_of_neighbours_is_updated_as_the_definition_does() {
+    let asked = [(Field::EthType, 0x86dd), (Field::IpProto, 58), (Field::Icmpv6Type, 135)];
+    let asked = asked.map(|(field, value)| Oxm::exact(field, value)).to_vec();
+    let actions = vec![
+        set(Field::Ipv6NdTarget, 0x2001_0db8_0000_ffff_0102_0304_0506_0708),
+        set(Field::Ipv6NdSll, 0x0207_0809_0a0b),
+        set(Field::Ipv6Src, 0xfe80_0000_0000_0000_0000_0000_ffff_0001),
+        out(2),
+    ];
+    let flow = FlowMod::add(0, 1, Match::new(asked).unwrap(), vec![Instruction::ApplyActions(actions)]);
+    let [mut compiled, mut definition] = [0, 1].map(|_| switch_with(Vec::new(), std::slice::from_ref(&flow)));
+    let frame = |sum: u16| {
+        let [high, low] = sum.to_be_bytes();
+        let message = [&[135, 0, high, low, 0, 0, 0, 0][..], &[0xfd; 16], &[1, 1, 2, 0, 0, 0, 0, 7]].concat();
+        let ip = [&[0x60, 0, 0, 0, 0, 32, 58, 255][..], &[0x20; 32]].concat();
+        [&[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0x86, 0xdd][..], &ip, &message].concat()
+    };
+    // What is wanted is known by frames.
+    pipelines::compile(&mut compiled);
+    assert!(!take(&mut compiled, 1, &frame(1), 0).1);
+    pipelines::compile(&mut compiled);
+    for sum in 0..=u16::MAX {
+        let bytes = frame(sum);
+        let (became, was_short) = take(&mut compiled, 1, &bytes, 0);
+        assert!(was_short, "{sum}");
+        assert_eq!(became, Some(by_definition(&mut definition, 1, &bytes, 0)), "{sum}");
+    }
+}
+
+/// Ports of SCTP, in packets longer than what code sees of them, whose CRC is right or not.
+#[test]
+fn code_sets_ports_of_sctp_as_the_definition_does() {
+    let flow = |version: u128, address| {
+        let asked = vec![Oxm::exact(Field::EthType, version), Oxm::exact(Field::IpProto, 132)];
+        let actions =
+            vec![set(address, 9), set(Field::SctpSrc, 0x1234), Action::DecNwTtl, set(Field::SctpDst, 7), out(2)];
+        FlowMod::add(0, 1, Match::new(asked).unwrap(), vec![Instruction::ApplyActions(actions)])
+    };
+    let flows = [flow(0x0800, Field::Ipv4Dst), flow(0x86dd, Field::Ipv6Src)];
+    let [mut compiled, mut definition] = [0, 1].map(|_| switch_with(Vec::new(), &flows));
+    let frame = |is_v6: bool, length: usize| {
+        let [high, low] = (length as u16 + if is_v6 { 0 } else { 20 }).to_be_bytes();
+        let four = [8, 0, 0x45, 0, high, low, 0, 0, 0, 0, 9, 132, 5, 5, 192, 0, 2, 1, 10, 0, 0, 2].to_vec();
+        let six = [&[0x86, 0xdd, 0x60, 0, 0, 0, high, low, 132, 9][..], &[0x20; 32]].concat();
+        let carried: Vec<u8> = (0..length).map(|at| (at * 37 % 251) as u8).collect();
+        [&[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1][..], if is_v6 { &six } else { &four }, &carried].concat()
+    };
+    // What is wanted is known by frames.
+    pipelines::compile(&mut compiled);
+    for is_v6 in [false, true] {
+        assert!(!take(&mut compiled, 1, &frame(is_v6, 12), 0).1);
+    }
+    pipelines::compile(&mut compiled);
+    for (length, is_v6) in (12..1480).step_by(3).flat_map(|length| [(length, false), (length, true)]) {
+        let bytes = frame(is_v6, length);
+        let (became, was_short) = take(&mut compiled, 1, &bytes, 0);
+        assert!(was_short, "{length} {is_v6}");
+        assert_eq!(became, Some(by_definition(&mut definition, 1, &bytes, 0)), "{length} {is_v6}");
     }
 }
 

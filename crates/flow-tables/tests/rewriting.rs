@@ -238,6 +238,39 @@ fn sctp() {
     assert_eq!((after[34], after[35], error(&after)), (0x43, 0x21, 0));
 }
 
+/// The same of packets of all lengths over both versions of IP (0 is none in IPv6), and with padding behind, which is no part of them. A fragment has no CRC of its own.
+#[test]
+fn sctp_of_any_length() {
+    for length in (1..30).chain((30..1500).step_by(7)) {
+        for (is_v6, more) in [(false, 0), (true, 0), (false, 0x20)] {
+            let carried: Vec<u8> = (0..length).map(|at| (at * 37 % 251) as u8).collect();
+            let mut frame = vec![2; 12];
+            if is_v6 {
+                frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, (length >> 8) as u8, length as u8, 132, 64]);
+                frame.extend([7; 32]);
+            } else {
+                let total = 20 + length;
+                frame.extend([8, 0, 0x45, 0, (total >> 8) as u8, total as u8, 0, 0, more, 0, 64, 132]);
+                frame.extend([9; 10]);
+            }
+            let at = frame.len();
+            frame.extend(&carried);
+            frame.extend([0x55; 5]);
+            let after = set(frame.clone(), Field::SctpDst, 0x1234);
+            let mut wanted = frame;
+            if length >= 4 {
+                wanted[at + 2..at + 4].copy_from_slice(&[0x12, 0x34]);
+            }
+            if length >= 12 && more == 0 {
+                let crc = |packet: &[u8]| crc32c(&[&packet[..8], &[0; 4], &packet[12..]].concat());
+                let difference = (crc(&carried) ^ crc(&wanted[at..at + length])).to_le_bytes();
+                wanted[at + 8..at + 12].iter_mut().zip(difference).for_each(|(byte, by)| *byte ^= by);
+            }
+            assert_eq!(after, wanted, "{length} bytes, IPv6: {is_v6}, {more:#x}");
+        }
+    }
+}
+
 /// By long division of polynomials, most significant bit first, on reflected bytes.
 fn crc32c(bytes: &[u8]) -> u32 {
     let mut remainder = u32::MAX;

@@ -49,6 +49,38 @@ pub mod state {
     pub const LIVE: u32 = 1 << 2;
 }
 
+/// Bits of [`Port::current`] and the three behind it: section 7.2.1.
+pub mod feature {
+    /// 10 Mbit/s, half duplex.
+    pub const MB_10_HD: u32 = 1;
+    /// 10 Mbit/s.
+    pub const MB_10_FD: u32 = 1 << 1;
+    /// 100 Mbit/s, half duplex.
+    pub const MB_100_HD: u32 = 1 << 2;
+    /// 100 Mbit/s.
+    pub const MB_100_FD: u32 = 1 << 3;
+    /// 1 Gbit/s, half duplex.
+    pub const GB_1_HD: u32 = 1 << 4;
+    /// 1 Gbit/s.
+    pub const GB_1_FD: u32 = 1 << 5;
+    /// 10 Gbit/s.
+    pub const GB_10_FD: u32 = 1 << 6;
+    /// 40 Gbit/s.
+    pub const GB_40_FD: u32 = 1 << 7;
+    /// 100 Gbit/s.
+    pub const GB_100_FD: u32 = 1 << 8;
+    /// 1 Tbit/s.
+    pub const TB_1_FD: u32 = 1 << 9;
+    /// A speed that has no bit here.
+    pub const OTHER: u32 = 1 << 10;
+    /// Copper.
+    pub const COPPER: u32 = 1 << 11;
+    /// Fiber.
+    pub const FIBER: u32 = 1 << 12;
+    /// The ends found the speed out between them.
+    pub const AUTONEG: u32 = 1 << 13;
+}
+
 /// A port, as controllers are told of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Port {
@@ -62,7 +94,7 @@ pub struct Port {
     pub config: u32,
     /// What is the case: [`state`].
     pub state: u32,
-    /// Speeds and media in use, as bits.
+    /// Speeds and media in use: [`feature`].
     pub current: u32,
     /// Those that it advertises.
     pub advertised: u32,

@@ -11,6 +11,7 @@ use crate::flows::FlowSource;
 use crate::function::{Description, Ground};
 use crate::graph::{Graph, GraphError};
 use crate::host::HostSide;
+use crate::port::LinkSpeed;
 use crate::request::{RequestError, Saved, ShowRows, whole};
 use crate::share::{Beyond, InterfaceSet, Others};
 use crate::stage::Stage;
@@ -79,6 +80,9 @@ pub trait Instance: Any + Send + Sync {
 
     /// A port's link went up or down.
     fn link_changed(&self, _port: u16, _up: bool, _now: u64) {}
+
+    /// A port's link has another speed, as far as its device knows. Of a link that comes up this is said before.
+    fn speed_changed(&self, _port: u16, _speed: LinkSpeed, _now: u64) {}
 
     /// Its interfaces, for the ports that it shares with other functions. One that has none shares no port.
     fn interfaces(&self) -> Option<Arc<dyn InterfaceSet>> {

@@ -61,7 +61,7 @@ pub use instance::{Instance, Notice, Stateless};
 pub use interface::{InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
 pub use kind::{DescribeStage, MakeStage, Plain, Prepared, Settings, StageKind, TakeBack};
 pub use paths::Paths;
-pub use port::{DeviceStats, JOINT, MAX_WAIT, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
+pub use port::{DeviceStats, JOINT, LinkSpeed, MAX_WAIT, Medium, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
 pub use program::{AnyDescription, AnyFunction, Configured};
 pub use random::Random;
 pub use request::{Argument, InTurn, PIECE, RequestError, Saved, Show, ShowRows, Verb, Within, whole};

@@ -77,6 +77,30 @@ pub struct DeviceStats {
     pub in_rings: Option<u64>,
 }
 
+/// How fast a link is, as far as its device knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkSpeed {
+    /// Its speed now, Mbit/s; 0 where nobody knows, or there is no link.
+    pub now: u32,
+    /// The most that the device can do, Mbit/s; 0 where nobody knows.
+    pub most: u32,
+    /// Whether one end alone may send at a time.
+    pub half_duplex: bool,
+    /// Whether the ends found the speed out between them.
+    pub negotiated: bool,
+    /// What it goes through, where that is known.
+    pub medium: Option<Medium>,
+}
+
+/// What a link goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// Twisted pairs, or a cable that is attached to its plugs.
+    Copper,
+    /// Glass fiber.
+    Fiber,
+}
+
 /// Why a port cannot be had: a sentence that says what, where, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortError(pub String);
@@ -109,6 +133,11 @@ pub trait Port: Send {
 
     /// Whether the link is up.
     fn link_up(&mut self) -> bool;
+
+    /// How fast the link is. Where there is no device, or one that makes a figure up (memory, files, wires to another process), nothing is known.
+    fn speed(&mut self) -> LinkSpeed {
+        LinkSpeed::default()
+    }
 
     /// Whether it receives frames to whatever Ethernet address; if not, those to its own and to groups only. `None` where nothing picks frames
     /// by their addresses: memory, files, wires to another process.

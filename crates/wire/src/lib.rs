@@ -8,6 +8,7 @@
 //! | [`ethernet`] | [`MacAddr`], the Ethernet II header, EtherType numbers |
 //! | [`vlan`] | IEEE 802.1Q tags |
 //! | [`mpls`], [`gre`], [`pppoe`] | labels and tunnels |
+//! | [`vxlan`] | frames in UDP datagrams, RFC 7348 |
 //! | [`arp`] | RFC 826 for Ethernet and IPv4 |
 //! | [`ipv4`] | RFC 791 header, TTL and checksum arithmetic |
 //! | [`ipv6`] | RFC 8200 header and extension headers |
@@ -53,6 +54,7 @@ pub mod udp;
 pub mod validity;
 pub mod validity6;
 pub mod vlan;
+pub mod vxlan;
 
 pub use ethernet::{Ethernet, MacAddr};
 pub use ipv4::Ipv4;

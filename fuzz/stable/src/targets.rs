@@ -17,6 +17,7 @@ mod scalar;
 mod script;
 mod signature;
 mod stage;
+mod vxlan;
 mod wire;
 
 use crate::mutate::Material;
@@ -67,6 +68,7 @@ pub static TARGETS: &[Target] = &[
     signature::TARGET,
     openflow::TARGET,
     pipeline::TARGET,
+    vxlan::TARGET,
 ];
 
 /// The target of a name.

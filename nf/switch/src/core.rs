@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use weir_flow_tables::agent::{Beside, ConnectionId, FailMode, Taken};
 use weir_flow_tables::{Agent, Outcome, Packet, Why, Worker};
-use weir_openflow::port::{Port, state};
+use weir_openflow::port::{Port, feature, state};
 use weir_stage::host::Wake;
-use weir_stage::{Channel, Credentials, PortInfo};
+use weir_stage::{Channel, Credentials, LinkSpeed, Medium, PortInfo};
 
 use crate::learn::{Goes, Stations};
 
@@ -26,6 +26,8 @@ pub(crate) struct Core {
     pub(crate) ports: Vec<PortInfo>,
     /// What was said last of links, by the index of the port: it may come before the port does.
     links: BTreeMap<u16, bool>,
+    /// And of their speeds.
+    speeds: BTreeMap<u16, LinkSpeed>,
     /// The peers of connections.
     pub(crate) peers: BTreeMap<ConnectionId, Peer>,
     /// It connects to controllers by itself: then those that come are none as far as the fail mode is concerned.
@@ -72,6 +74,7 @@ impl Core {
             stations,
             ports: Vec::new(),
             links: BTreeMap::new(),
+            speeds: BTreeMap::new(),
             peers: BTreeMap::new(),
             has_targets: false,
             credentials: None,
@@ -144,17 +147,31 @@ impl Core {
                 self.agent.remove_port(number);
                 self.stations.forget(number);
             }
-            self.agent.set_port(described(port, number), now);
+            self.agent.set_port(described(port, number, self.speed(port.index)), now);
         }
         self.ports = ports;
+    }
+
+    /// How fast a port's link is, as far as that was said.
+    fn speed(&self, index: u16) -> LinkSpeed {
+        self.speeds.get(&index).copied().unwrap_or_default()
+    }
+
+    /// A link has another speed.
+    pub(crate) fn set_speed(&mut self, index: u16, speed: LinkSpeed, now: u64) {
+        self.speeds.insert(index, speed);
+        for (port, number) in self.ports.iter().zip(1..).filter(|(port, _)| port.index == index) {
+            self.agent.set_port(described(port, number, speed), now);
+        }
     }
 
     /// A link went up or down.
     pub(crate) fn set_link(&mut self, index: u16, up: bool, now: u64) {
         self.links.insert(index, up);
+        let speed = self.speed(index);
         for (port, number) in self.ports.iter_mut().zip(1..).filter(|(port, _)| port.index == index) {
             port.link_up = up;
-            self.agent.set_port(described(port, number), now);
+            self.agent.set_port(described(port, number, speed), now);
             if !up {
                 self.stations.forget(number);
             }
@@ -162,15 +179,44 @@ impl Core {
     }
 }
 
-/// A port as controllers are told of it.
-fn described(port: &PortInfo, number: u32) -> Port {
+/// A port as controllers are told of it. What it might advertise besides is not told: nothing here changes it, so that a port-mod that wants it is refused.
+fn described(port: &PortInfo, number: u32, speed: LinkSpeed) -> Port {
+    let kbit = |mbit: u32| mbit.saturating_mul(1000);
+    let now = if port.link_up { speed } else { LinkSpeed::default() };
     Port {
         number,
         mac: port.facts.mac,
         name: port.name.clone(),
         state: if port.link_up { 0 } else { state::LINK_DOWN },
+        current: features(now),
+        current_speed: kbit(now.now),
+        max_speed: kbit(speed.most),
         ..Port::default()
     }
+}
+
+/// What is in use, as bits: section 7.2.1. None of a link whose speed nobody knows.
+fn features(speed: LinkSpeed) -> u32 {
+    let rate = match (speed.now, speed.half_duplex) {
+        (0, _) => return 0,
+        (10, true) => feature::MB_10_HD,
+        (10, false) => feature::MB_10_FD,
+        (100, true) => feature::MB_100_HD,
+        (100, false) => feature::MB_100_FD,
+        (1_000, true) => feature::GB_1_HD,
+        (1_000, false) => feature::GB_1_FD,
+        (10_000, false) => feature::GB_10_FD,
+        (40_000, false) => feature::GB_40_FD,
+        (100_000, false) => feature::GB_100_FD,
+        (1_000_000, false) => feature::TB_1_FD,
+        _ => feature::OTHER,
+    };
+    let medium = match speed.medium {
+        Some(Medium::Copper) => feature::COPPER,
+        Some(Medium::Fiber) => feature::FIBER,
+        None => 0,
+    };
+    rate | medium | if speed.negotiated { feature::AUTONEG } else { 0 }
 }
 
 /// How exact the clock is that services have, nanoseconds.

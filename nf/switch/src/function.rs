@@ -7,8 +7,8 @@ use weir_config::{ConfigError, Element, ErrorKind};
 use weir_flow_tables::agent::Options;
 use weir_flow_tables::{Agent, Switch as Tables};
 use weir_stage::{
-    Case, ChannelSide, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Need, Place, PortInfo,
-    Prepared, RequestError, Show, ShowRows, To,
+    Case, ChannelSide, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, LinkSpeed, Need, Place,
+    PortInfo, Prepared, RequestError, Show, ShowRows, To,
 };
 use weir_table::mac::MacTable;
 
@@ -162,6 +162,11 @@ impl Instance for Running {
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {
         self.shared.core().set_link(port, up, now);
+        self.shared.has_news.store(true, Ordering::Release);
+    }
+
+    fn speed_changed(&self, port: u16, speed: LinkSpeed, now: u64) {
+        self.shared.core().set_speed(port, speed, now);
         self.shared.has_news.store(true, Ordering::Release);
     }
 

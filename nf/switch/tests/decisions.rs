@@ -5,12 +5,14 @@ use crate::common;
 
 use common::*;
 use serde_json::json;
+use weir_openflow::error::PortModFailed;
 use weir_openflow::flow::{NO_BUFFER, PacketInReason, PacketOut};
 use weir_openflow::group::{Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::message::Config;
 use weir_openflow::meter::{Band, BandKind, MeterCommand, MeterMod};
 use weir_openflow::port::{PortMod, PortReason, config, number};
-use weir_openflow::{Action, Body, Field, Instruction, Message, Oxm, group, meter};
+use weir_openflow::{Action, Body, Field, Instruction, Message, Oxm, Reply, Request, group, meter};
+use weir_stage::{LinkSpeed, Medium};
 
 /// A switch with ports 1 to 4, and its controller.
 fn controlled() -> (Rig, Controller) {
@@ -182,6 +184,73 @@ fn a_tool_that_connects_ends_no_standalone_mode_where_controllers_are_named() {
         controller.leave();
         rig.finish();
     }
+}
+
+/// Section 7.2.1: `curr` has the bits of `ofp_port_features`, and the speeds are in kbit/s.
+#[test]
+fn controllers_are_told_how_fast_links_are() {
+    use weir_openflow::port::feature;
+    let (rig, mut controller) = controlled();
+    let told = |controller: &mut Controller| -> Vec<(u32, u32, u32, u32)> {
+        let status = |message: Message| match message.body {
+            Body::PortStatus(status) => {
+                let port = status.port;
+                assert_eq!((port.advertised, port.supported, port.peer), (0, 0, 0));
+                (port.number, port.current, port.current_speed, port.max_speed)
+            }
+            other => panic!("{other:?}"),
+        };
+        controller.heard().into_iter().map(status).collect()
+    };
+    let speed =
+        LinkSpeed { now: 10_000, most: 25_000, medium: Some(Medium::Fiber), negotiated: true, half_duplex: false };
+    rig.instance.speed_changed(1, speed, rig.engine.now());
+    let fast = (2, feature::GB_10_FD | feature::FIBER | feature::AUTONEG, 10_000_000, 25_000_000);
+    assert_eq!(told(&mut controller), [fast]);
+    // Said again it is no news.
+    rig.instance.speed_changed(1, speed, rig.engine.now());
+    assert_eq!(told(&mut controller), []);
+    // A link that is down has no speed.
+    rig.instance.link_changed(1, false, rig.engine.now());
+    assert_eq!(told(&mut controller), [(2, 0, 0, 25_000_000)]);
+    rig.instance.link_changed(1, true, rig.engine.now());
+    assert_eq!(told(&mut controller), [fast]);
+    let bits = [
+        (10, true, feature::MB_10_HD),
+        (10, false, feature::MB_10_FD),
+        (100, true, feature::MB_100_HD),
+        (100, false, feature::MB_100_FD),
+        (1_000, true, feature::GB_1_HD),
+        (1_000, false, feature::GB_1_FD),
+        (2_500, false, feature::OTHER),
+        (25_000, false, feature::OTHER),
+        (40_000, false, feature::GB_40_FD),
+        (100_000, false, feature::GB_100_FD),
+        (1_000_000, false, feature::TB_1_FD),
+        (0, false, 0),
+    ];
+    for (now, half_duplex, bit) in bits {
+        let speed = LinkSpeed { now, most: now, half_duplex, medium: Some(Medium::Copper), negotiated: false };
+        rig.instance.speed_changed(1, speed, rig.engine.now());
+        let bit = if now == 0 { 0 } else { bit | feature::COPPER };
+        assert_eq!(told(&mut controller), [(2, bit, now * 1000, now * 1000)]);
+    }
+    // The description of all ports says the same: section 7.3.5.7.
+    rig.instance.speed_changed(1, speed, rig.engine.now());
+    told(&mut controller);
+    controller.send(Body::MultipartRequest(Request::PortDesc.parts().remove(0)));
+    let answer = controller.heard().remove(0).body;
+    let Body::MultipartReply(part) = answer else { panic!("{answer:?}") };
+    let Ok(Reply::PortDesc(ports)) = Reply::read(part.kind, &part.body) else { panic!("{part:?}") };
+    assert_eq!((ports[1].current, ports[1].current_speed, ports[1].max_speed), (fast.1, fast.2, fast.3));
+    assert_eq!((ports[0].current, ports[0].current_speed, ports[0].max_speed), (0, 0, 0));
+    // Nobody can change what is not supported.
+    let (port, mac) = (2, rig.infos[1].facts.mac);
+    controller.send(Body::PortMod(PortMod { port, mac, config: 0, mask: 0, advertise: feature::GB_10_FD }));
+    let Body::Error { error, .. } = controller.heard().remove(0).body else { panic!("it was taken") };
+    assert_eq!(error, PortModFailed::BadAdvertise.into());
+    controller.leave();
+    rig.finish();
 }
 
 #[test]

@@ -6,9 +6,10 @@ use weir_stage::case::{HEADER, Prepare, Traffic};
 use weir_stage::{Case, PortInfo, Random};
 use weir_wire::build::UdpFrame;
 use weir_wire::udp::Udp;
+use weir_wire::vxlan::{HAS_VNI, HEADER as VXLAN, PORT};
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, ethernet, ipv4, validity};
 
-use crate::tunnels::{FRONT4, FRONT6, HAS_VNI, HEADER as VXLAN};
+use crate::tunnels::{FRONT4, FRONT6};
 
 /// Frames in a round, each of a flow of its own.
 const FRAMES: u64 = 1 << 16;
@@ -21,8 +22,6 @@ const NEXT: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
 /// The segment.
 const VNI: u32 = 0x00ab_cdef;
-
-const UDP_PORT: u16 = 4789;
 
 /// Ends over IPv4 and IPv6: the own one and the other one.
 const FOUR: [&str; 2] = ["203.0.113.1", "203.0.113.9"];
@@ -98,7 +97,7 @@ fn into(front: usize) -> Traffic {
             return Err("a frame came out without a VXLAN header".to_owned());
         };
         let (port, length, vni) = ([a, b], [c, d], [0, e, f, g]);
-        let is_right = u16::from_be_bytes(port) == UDP_PORT
+        let is_right = u16::from_be_bytes(port) == PORT
             && usize::from(u16::from_be_bytes(length)) == Udp::LEN + VXLAN + PLAIN
             && flags == HAS_VNI
             && u32::from_be_bytes(vni) == VNI
@@ -146,7 +145,7 @@ fn outer(mac: MacAddr, front: usize) -> Vec<u8> {
         ipv4::write_checksum(packet);
     }
     all.extend([0xc0, 0]);
-    all.extend(UDP_PORT.to_be_bytes());
+    all.extend(PORT.to_be_bytes());
     all.extend(datagram.to_be_bytes());
     all.extend([0, 0, HAS_VNI, 0, 0, 0]);
     all.extend((VNI << 8).to_be_bytes());
@@ -156,7 +155,7 @@ fn outer(mac: MacAddr, front: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decap::carried;
+    use weir_wire::vxlan::carried;
 
     /// What is sent out of a tunnel is what is expected of a frame into one, and is found in it.
     #[test]
@@ -164,7 +163,7 @@ mod tests {
         for (front, ethertype) in [(FRONT4, ethernet::IPV4), (FRONT6, ethernet::IPV6)] {
             for n in 0..1000 {
                 let frame = [outer(NEXT, front), plain(n)].concat();
-                let found = carried(ethertype, &frame[Ethernet::LEN..], UDP_PORT, |_| true).unwrap().unwrap();
+                let found = carried(ethertype, &frame[Ethernet::LEN..], PORT, |_| true).unwrap().unwrap();
                 assert_eq!((found.vni, found.frame), (VNI, &plain(n)[..]));
                 assert_eq!((into(front).check)(&frame), Ok(()));
                 let [mut short, mut other] = [frame.clone(), frame];

@@ -6,9 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use weir_config::{MacAddress, OneOrMany, PacketRate, PortName, config};
 use weir_ip::{Limits, LinuxConfig, NamedNeighbor, NeighborTimers, Via};
-
-/// The UDP port that IANA gave to VXLAN (RFC 7348 section 5).
-const USUAL_PORT: u16 = 4789;
+use weir_wire::vxlan::PORT;
 
 config! {
     /// A tunnel: a segment, and the end point at another place that it leads to.
@@ -37,7 +35,7 @@ config! {
         /// The tunnels, by the port whose frames they carry: in most cases the end of a joint, of which a bridge or a switch has the other.
         pub tunnels: BTreeMap<PortName, TunnelConfig> = required, rebuild, length(1..=128);
         /// The UDP port that is sent to and received at.
-        pub udp_port: u16 = default(USUAL_PORT), rebuild, range(1..=65_535);
+        pub udp_port: u16 = default(PORT), rebuild, range(1..=65_535);
         /// Static routes, by which tunnels go: for each prefix the next hop, or a list of such that share the traffic.
         pub routes: BTreeMap<IpNet, OneOrMany<Via>> = empty, live;
         /// Ethernet addresses of neighbours that are not asked for by ARP or neighbour discovery.

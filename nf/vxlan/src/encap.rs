@@ -6,10 +6,11 @@ use weir_ip::{Fate, Onward};
 use weir_packet::{Batch, LaneId, Packet, Slots};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::udp::Udp;
+use weir_wire::vxlan::HEADER;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View};
 
 use crate::inner;
-use crate::tunnels::{FRONT4, FRONT6, Front, HEADER, Tunnels};
+use crate::tunnels::{FRONT4, FRONT6, Front, Tunnels};
 
 weir_stage::ways! {
     /// Ways out of the stage `encap`.

@@ -13,6 +13,5 @@ mod running;
 mod tunnels;
 
 pub use config::VxlanConfig;
-pub use decap::{Carried, Exit, carried};
 pub use function::{Described, Vxlan};
 pub use running::Running;

@@ -4,15 +4,10 @@ use std::net::IpAddr;
 
 use weir_ip::Behind;
 use weir_wire::udp::Udp;
+use weir_wire::vxlan::{HAS_VNI, HEADER};
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ipv4};
 
 use crate::config::TunnelConfig;
-
-/// Bytes of the VXLAN header (RFC 7348 section 5).
-pub(crate) const HEADER: usize = 8;
-
-/// The flag that says that there is a VNI.
-pub(crate) const HAS_VNI: u8 = 0x08;
 
 /// Bytes in front of a frame in a tunnel over IPv4, and over IPv6; with the Ethernet header.
 pub(crate) const FRONT4: usize = Ethernet::LEN + Ipv4::LEN + Udp::LEN + HEADER;

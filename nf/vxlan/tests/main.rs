@@ -2,7 +2,6 @@
 
 mod common;
 mod config;
-mod found;
 mod hostile;
 mod tunnels;
 mod twin;

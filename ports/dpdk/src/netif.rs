@@ -2,6 +2,7 @@
 //! caller, which sysfs need not be.
 
 mod features;
+mod speed;
 
 use std::ffi::CString;
 use std::io;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use weir_packet::Pool;
-use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx, local_mac};
+use weir_stage::{DeviceStats, LinkSpeed, Port, PortError, PortFacts, Queues, Rx, Tx, local_mac};
 
 use crate::claim::{Claim, own_mtu, switch_on};
 use crate::devargs::devargs;
@@ -303,6 +303,15 @@ impl Port for DpdkPort {
         self.alive.store(up, Ordering::Relaxed);
         self.was_up |= up;
         up
+    }
+
+    /// That of cards and of Linux interfaces: drivers of virtual devices make one up, and so does the kernel for a TAP.
+    fn speed(&mut self) -> LinkSpeed {
+        match (self.device.kind(), &self.ethdev, &self.interface) {
+            (Kind::AfXdp | Kind::AfPacket, Some(_), Some(interface)) => interface.speed(),
+            (Kind::Pci, Some((ethdev, _)), _) => ethdev.speed(self.abilities.most_speed),
+            _ => LinkSpeed::default(),
+        }
     }
 
     fn promiscuous(&self) -> Option<bool> {

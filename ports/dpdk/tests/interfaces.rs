@@ -9,6 +9,7 @@ use common::{BUFFERS, Open, cross, in_namespace, ip, open, start, try_open, wait
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_packet::{DATA_ROOM, MAX_FRAME, Pool, defects};
 use weir_port_dpdk::{DpdkPool, PortConfig, usual_mtu};
+use weir_stage::{LinkSpeed, Medium};
 
 fn veth(mtu: u16) {
     // Else the kernel's own neighbour discovery is among the frames.
@@ -39,6 +40,9 @@ fn af_xdp_and_af_packet_on_veth() {
         assert_ne!(facts.mac, [0; 6]);
         assert_ne!(facts.mac, packet.port.facts().mac);
         assert!(packet.port.facts().rss);
+        // What the kernel says of a veth, which supports no mode that it would name.
+        let speed = LinkSpeed { now: 10_000, most: 10_000, medium: Some(Medium::Copper), ..LinkSpeed::default() };
+        assert_eq!([xdp.port.speed(), packet.port.speed()], [speed; 2]);
 
         cross(&mut packet, &mut xdp, 3000, 1514, &mut pool);
         cross(&mut xdp, &mut packet, 3000, 1514, &mut pool);

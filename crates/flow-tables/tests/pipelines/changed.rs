@@ -30,9 +30,12 @@ pub fn kinds() -> Vec<(Vec<Oxm>, Vec<Field>)> {
         }
     }
     let of_icmp = |kind, protocol| vec![Oxm::exact(Field::EthType, kind), Oxm::exact(IpProto, protocol)];
+    let of_neighbours = |kind| [of_icmp(0x86dd, 58), vec![Oxm::exact(Field::Icmpv6Type, kind)]].concat();
     all.extend([
         (of_icmp(0x0800, 1), vec![Ipv4Dst, Field::Icmpv4Type, Field::Icmpv4Code]),
         (of_icmp(0x86dd, 58), vec![Ipv6Dst, Field::Icmpv6Code]),
+        (of_neighbours(135), vec![Field::Ipv6NdTarget, Field::Ipv6NdSll, Field::Ipv6NdSll, Ipv6Src, Field::Icmpv6Code]),
+        (of_neighbours(136), vec![Field::Ipv6NdTarget, Field::Ipv6NdTll, Field::Ipv6NdTll, Ipv6Dst]),
         (
             vec![Oxm::exact(Field::EthType, 0x0806)],
             vec![Field::ArpOp, Field::ArpSha, Field::ArpSpa, Field::ArpTha, Field::ArpTpa],

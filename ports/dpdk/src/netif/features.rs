@@ -94,7 +94,7 @@ impl Interface {
     /// # Safety
     ///
     /// `data` is one of the structures of `linux/ethtool.h`, with room for all that the kernel writes for its command.
-    unsafe fn ethtool_with<T>(&self, data: *mut T) -> io::Result<()> {
+    pub(super) unsafe fn ethtool_with<T>(&self, data: *mut T) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_data = data.cast();
         self.ioctl(libc::SIOCETHTOOL, &mut request)

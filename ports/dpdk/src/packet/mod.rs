@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_packet::Pool;
-use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx};
+use weir_stage::{DeviceStats, LinkSpeed, Port, PortError, PortFacts, Queues, Rx, Tx};
 
 use crate::claim::{Claim, own_mtu};
 use crate::netif::{Interface, Presence};
@@ -134,6 +134,10 @@ impl Port for PacketPort {
         let up = there && self.interface.is_running().unwrap_or(false);
         self.alive.store(up, Ordering::Relaxed);
         up
+    }
+
+    fn speed(&mut self) -> LinkSpeed {
+        if self.group.is_some() { self.interface.speed() } else { LinkSpeed::default() }
     }
 
     fn promiscuous(&self) -> Option<bool> {

@@ -290,9 +290,10 @@ impl<'b> Sheet<'b> {
 
     fn set_in_ip(&mut self, ip: Ip, field: Field, data: usize) -> Option<()> {
         use Field::{
-            Icmpv4Code, Icmpv4Type, Icmpv6Code, IpDscp, IpEcn, Ipv4Dst, Ipv4Src, Ipv6Dst, Ipv6Flabel, Ipv6Src,
+            Icmpv4Code, Icmpv4Type, Icmpv6Code, IpDscp, IpEcn, Ipv4Dst, Ipv4Src, Ipv6Dst, Ipv6Flabel, Ipv6NdSll,
+            Ipv6NdTarget, Ipv6NdTll, Ipv6Src,
         };
-        use Field::{TcpDst, TcpSrc, UdpDst, UdpSrc};
+        use Field::{SctpDst, SctpSrc, TcpDst, TcpSrc, UdpDst, UdpSrc};
         let (at, carried_at) = (ip.at, ip.carried_at());
         match (field, ip.is_v6, ip.carried) {
             // Checksums of what was not looked at.
@@ -318,13 +319,7 @@ impl<'b> Sheet<'b> {
                 }
             }
             (Ipv6Src | Ipv6Dst, true, _) => {
-                let at = at + if field == Ipv6Src { 8 } else { 24 };
-                let before: Vec<Value> = (0..8).map(|word| self.word(at + 2 * word)).collect();
-                for word in 0..4 {
-                    let value = self.builder.data(data + word);
-                    self.put_double(at + 4 * word, value);
-                }
-                self.cover(CARRIED, &before, at);
+                self.set_address_of_ipv6(at + if field == Ipv6Src { 8 } else { 24 }, data);
             }
             (Ipv6Flabel, true, _) => {
                 let value = self.builder.data(data);
@@ -332,16 +327,37 @@ impl<'b> Sheet<'b> {
                 self.put_bits(at, 0xf, 0, high);
                 self.put(at + 2, low);
             }
-            (TcpSrc, _, Carried::Tcp) | (UdpSrc, _, Carried::Udp) => self.set_port(carried_at, data),
-            (TcpDst, _, Carried::Tcp) | (UdpDst, _, Carried::Udp) => self.set_port(carried_at + 2, data),
+            (TcpSrc, _, Carried::Tcp) | (UdpSrc, _, Carried::Udp) | (SctpSrc, _, Carried::Sctp) => {
+                self.set_port(carried_at, data)
+            }
+            (TcpDst, _, Carried::Tcp) | (UdpDst, _, Carried::Udp) | (SctpDst, _, Carried::Sctp) => {
+                self.set_port(carried_at + 2, data)
+            }
             (Icmpv4Type, _, Carried::Icmpv4) => self.set_of_icmp(carried_at, 8, data),
-            (Icmpv4Code, _, Carried::Icmpv4) | (Icmpv6Code, _, Carried::Icmpv6) => {
+            (Icmpv4Code, _, Carried::Icmpv4) | (Icmpv6Code, _, Carried::Icmpv6 | Carried::Neighbours(_)) => {
                 self.set_of_icmp(carried_at, 0, data)
+            }
+            (Ipv6NdTarget, _, Carried::Neighbours(_)) => self.set_address_of_ipv6(carried_at + 8, data),
+            (Ipv6NdSll | Ipv6NdTll, _, Carried::Neighbours(there)) if there == Some(field) => {
+                let at = carried_at + 26;
+                let before: Vec<Value> = (0..3).map(|word| self.word(at + 2 * word)).collect();
+                self.set_address(at, data);
+                self.cover(CARRIED, &before, at);
             }
             // The frame does not have it.
             _ => {}
         }
         Some(())
+    }
+
+    /// An address of IPv6, which the checksum of what is carried covers.
+    fn set_address_of_ipv6(&mut self, at: usize, data: usize) {
+        let before: Vec<Value> = (0..8).map(|word| self.word(at + 2 * word)).collect();
+        for word in 0..4 {
+            let value = self.builder.data(data + word);
+            self.put_double(at + 4 * word, value);
+        }
+        self.cover(CARRIED, &before, at);
     }
 
     /// Type and code stand in one word.
@@ -359,7 +375,7 @@ impl<'b> Sheet<'b> {
 
     /// Words from a place on were these; a checksum covers them.
     fn cover(&mut self, sum: usize, before: &[Value], at: usize) {
-        let is_there = self.ip.is_some_and(|ip| sum == HEADER || ip.carried.known().is_some());
+        let is_there = self.ip.is_some_and(|ip| sum == HEADER || ip.carried.sum_at().is_some());
         if !is_there {
             return;
         }
@@ -375,7 +391,7 @@ impl<'b> Sheet<'b> {
     /// Where a checksum stands.
     fn sum_at(&self, sum: usize) -> Option<usize> {
         let ip = self.ip?;
-        if sum == HEADER { Some(ip.at + 10) } else { Some(ip.carried_at() + ip.carried.known()?.1) }
+        if sum == HEADER { Some(ip.at + 10) } else { Some(ip.carried_at() + ip.carried.sum_at()?) }
     }
 
     /// Adds to what becomes a checksum: RFC 1624, equation 3, HC' = ~(~HC + ~m + m'). Carries are added at the end: no sum is 0 by then that is not 0 where they are

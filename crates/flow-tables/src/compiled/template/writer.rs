@@ -4,7 +4,10 @@ use weir_codegen::{Builder, Fault, Label, Program, Test, Value};
 use weir_openflow::Field;
 
 use super::sheet::{Inner, Ip, Mpls, Sheet};
-use super::{CHANGED, Kind, LEFT_ALONE, POPPED, Template, is_carried, is_of_arp, is_of_ip, is_of_mpls, kind_words};
+use super::{
+    CHANGED, Kind, LEFT_ALONE, POPPED, Template, is_carried, is_of_arp, is_of_ip, is_of_mpls, is_of_neighbours,
+    kind_words,
+};
 use crate::compiled::Version;
 use crate::fast::frame::TAG;
 use crate::tags::{FIRST_TYPE, LEAST};
@@ -21,22 +24,36 @@ const KIND: usize = 1;
 pub(super) enum Carried {
     Tcp,
     Udp,
+    Sctp,
     Icmpv4,
     Icmpv6,
+    /// Neighbour discovery, with its target, and with this address in its first option, if that was looked at.
+    Neighbours(Option<Field>),
     Other,
     /// It was not looked at.
     Unknown,
 }
 
 impl Carried {
-    /// Its number, where its checksum stands, and how long it is as far as code looks.
-    pub(super) const fn known(self) -> Option<(u64, usize, usize)> {
+    /// Its number, and how long it is as far as code looks.
+    const fn known(self) -> Option<(u64, usize)> {
         match self {
-            Carried::Tcp => Some((6, 16, 18)),
-            Carried::Udp => Some((17, 6, 8)),
-            Carried::Icmpv4 => Some((1, 2, 4)),
-            Carried::Icmpv6 => Some((58, 2, 4)),
+            Carried::Tcp => Some((6, 18)),
+            Carried::Udp => Some((17, 8)),
+            Carried::Sctp => Some((132, 4)),
+            Carried::Icmpv4 => Some((1, 4)),
+            Carried::Icmpv6 | Carried::Neighbours(_) => Some((58, 4)),
             Carried::Other | Carried::Unknown => None,
+        }
+    }
+
+    /// Where its checksum stands, if it is a sum.
+    pub(super) const fn sum_at(self) -> Option<usize> {
+        match self {
+            Carried::Tcp => Some(16),
+            Carried::Udp => Some(6),
+            Carried::Icmpv4 | Carried::Icmpv6 | Carried::Neighbours(_) => Some(2),
+            Carried::Sctp | Carried::Other | Carried::Unknown => None,
         }
     }
 }
@@ -146,9 +163,14 @@ impl Writer<'_> {
             // Addresses of IPv4 are no part of the checksum of ICMP.
             let sets_icmp = self.has(|kind| matches!(kind, Kind::Set(Field::Icmpv4Type | Field::Icmpv4Code)));
             let icmp = if is_v6 { Some(Carried::Icmpv6) } else { sets_icmp.then_some(Carried::Icmpv4) };
-            for carried in icmp.into_iter().chain([Carried::Tcp, Carried::Udp]) {
-                let Some((number, _, length)) = carried.known() else { continue };
+            // Nor of the CRC of SCTP.
+            let sctp = self.template.sets_sctp.then_some(Carried::Sctp);
+            for carried in icmp.into_iter().chain(sctp).chain([Carried::Tcp, Carried::Udp]) {
+                let Some((number, length)) = carried.known() else { continue };
                 let mut those = self.changed(tags, version, (carried, Inner::Unknown));
+                if carried == Carried::Icmpv6 {
+                    those = self.neighbours(tags, at, those);
+                }
                 if is_v6 {
                     let said = self.builder.bytes(at + 4, 2);
                     those = self.only_at_least(said, length as u64, those);
@@ -171,6 +193,41 @@ impl Writer<'_> {
             label = self.only_at_least(frame, (LEAST + TAG) as u64, label);
         }
         label
+    }
+
+    /// Frames of ICMPv6 behind the header of IPv6 there in the window: neighbour discovery (RFC 4861 sections 4.3, 4.4 and 4.6.1) where a change asks for it, whose
+    /// option has to be the first one, and what is done with all others. It is known that type and code are there.
+    fn neighbours(&mut self, tags: usize, at: usize, others: Label) -> Label {
+        if !self.has(|kind| matches!(kind, Kind::Set(field) if is_of_neighbours(field))) {
+            return others;
+        }
+        let carried_at = at + 40;
+        let (said, kind) = (self.builder.bytes(at + 4, 2), self.builder.bytes(carried_at, 1));
+        let mut label = others;
+        for (number, field, option) in [(136, Field::Ipv6NdTll, 2), (135, Field::Ipv6NdSll, 1)] {
+            let bare = self.changed(tags, Version::Six, (Carried::Neighbours(None), Inner::Unknown));
+            let mut those = bare;
+            if self.has(|kind| kind == Kind::Set(field)) {
+                let whole = self.changed(tags, Version::Six, (Carried::Neighbours(Some(field)), Inner::Unknown));
+                let (is, length) = (self.builder.bytes(carried_at + 24, 1), self.builder.bytes(carried_at + 25, 1));
+                those = self.only_at_least(length, 1, whole);
+                those = self.if_is(is, option, those, self.left_alone);
+                those = self.only_as_long(at, 32, those);
+                // Behind the target there is nothing, as IP says.
+                those = self.if_is(said, 24, bare, those);
+            }
+            those = self.only_as_long(at, 24, those);
+            label = self.if_is(kind, number, those, label);
+        }
+        label
+    }
+
+    /// Goes on if the header of IPv6 there in the window, and the frame, have so many bytes behind it.
+    fn only_as_long(&mut self, at: usize, length: usize, then: Label) -> Label {
+        let (said, frame) = (self.builder.bytes(at + 4, 2), self.builder.input(LENGTH));
+        let end = at - TAG * self.template.pushed + 40 + length;
+        let label = self.only_at_least(frame, end as u64, then);
+        self.only_at_least(said, length as u64, label)
     }
 
     /// Frames of MPLS with so many tags, which begin there in the window, and whose outer entry is there.
