@@ -1,19 +1,29 @@
 //! TAP devices: Ethernet interfaces of the kernel's whose other end is a descriptor.
 #![allow(unsafe_code, reason = "the request that makes a TAP device has no safe wrapper; see SAFETY.md")]
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
-use rustix::ioctl::{Opcode, Updater, ioctl};
+use rustix::ioctl::{IntegerSetter, Opcode, Setter, Updater, ioctl};
 use rustix::net::{AddressFamily, SocketType, netdevice};
+use weir_wire::segments::Cut;
 
 /// `TUNSETIFF` of `linux/if_tun.h`: `_IOW('T', 202, int)`, though it takes a `struct ifreq`.
 const TUNSETIFF: Opcode = 0x4004_54ca;
 
-/// `IFF_TAP`, without the four bytes in front of frames (`IFF_NO_PI`).
-const FLAGS: u16 = 0x0002 | 0x1000;
+/// `TUNSETVNETHDRSZ`: `_IOW('T', 216, int)`.
+const TUNSETVNETHDRSZ: Opcode = 0x4004_54d8;
+
+/// `TUNSETOFFLOAD`: `_IOW('T', 208, unsigned int)`, though it takes the number itself.
+const TUNSETOFFLOAD: Opcode = 0x4004_54d0;
+
+/// `IFF_TAP`, without the four bytes in front of frames (`IFF_NO_PI`), but with a `struct virtio_net_hdr` (`IFF_VNET_HDR`).
+const FLAGS: u16 = 0x0002 | 0x1000 | 0x4000;
+
+/// Bytes of `struct virtio_net_hdr` of `linux/virtio_net.h`.
+const OFFLOAD: usize = 10;
 
 /// Bytes of an interface's name with the 0 behind it.
 const NAME: usize = 16;
@@ -55,6 +65,7 @@ impl Tap {
         let updater = unsafe { Updater::<TUNSETIFF, Request>::new(&mut request) };
         // SAFETY: the descriptor is open, and the request is the one that the updater was made for.
         unsafe { ioctl(&file, updater) }?;
+        leave_frames_to_us(&file)?;
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
         let index = netdevice::name_to_index(socket, name)?;
         take_no_advertisements(name);
@@ -72,25 +83,62 @@ impl Tap {
     ///
     /// The device is gone, or set down.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        match rustix::io::retry_on_intr(|| rustix::io::read(&self.file, &mut *buffer)) {
-            Ok(length) => Ok(Some(length)),
+        // Says nothing of what the kernel completes and cuts itself.
+        let mut offload = [0; OFFLOAD];
+        let mut read =
+            || rustix::io::readv(&self.file, &mut [IoSliceMut::new(&mut offload), IoSliceMut::new(&mut *buffer)]);
+        match rustix::io::retry_on_intr(&mut read) {
+            Ok(length) => Ok(Some(length.saturating_sub(OFFLOAD))),
             Err(Errno::AGAIN) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Hands a frame to the kernel; false if it does not take it now.
+    /// Hands the kernel a frame, in pieces, which stands for several segments of TCP where it is said how to cut it; false if it does not take it
+    /// now. At most 1,000 pieces.
     ///
     /// # Errors
     ///
     /// The device is gone, or set down.
-    pub fn write(&self, frame: &[u8]) -> io::Result<bool> {
-        match rustix::io::retry_on_intr(|| rustix::io::write(&self.file, frame)) {
+    pub fn write<'p>(&self, cut: Option<Cut>, pieces: impl IntoIterator<Item = &'p [u8]>) -> io::Result<bool> {
+        let offload = cut.map_or([0; OFFLOAD], offload);
+        let mut all = vec![IoSlice::new(&offload)];
+        all.extend(pieces.into_iter().map(|piece| IoSlice::new(piece)));
+        match rustix::io::retry_on_intr(|| rustix::io::writev(&self.file, &all)) {
             Ok(_) => Ok(true),
             Err(Errno::AGAIN) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The `struct virtio_net_hdr` of a frame that stands for several: in the machine's byte order, as TAP devices have it unless asked otherwise.
+fn offload(cut: Cut) -> [u8; OFFLOAD] {
+    /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum of TCP is that of the pseudo header alone.
+    const NEEDS_CSUM: u8 = 1;
+    /// `VIRTIO_NET_HDR_GSO_TCPV4`.
+    const TCP4: u8 = 1;
+    /// `VIRTIO_NET_HDR_GSO_TCPV6`.
+    const TCP6: u8 = 4;
+    /// Where the checksum lies in the header of TCP.
+    const CHECKSUM: u16 = 16;
+    let words = [cut.headers, cut.size, cut.transport, CHECKSUM].map(u16::to_ne_bytes);
+    let [[a, b], [c, d], [e, f], [g, h]] = words;
+    [NEEDS_CSUM, if cut.is_six { TCP6 } else { TCP4 }, a, b, c, d, e, f, g, h]
+}
+
+/// Lets frames have the header that [`offload`] writes, whatever whoever had the device before asked for; and lets the kernel send none that it has
+/// not cut and completed itself.
+fn leave_frames_to_us(file: &OwnedFd) -> io::Result<()> {
+    // SAFETY: TUNSETVNETHDRSZ reads an `int` at the pointer that it gets.
+    let length = unsafe { Setter::<TUNSETVNETHDRSZ, i32>::new(OFFLOAD as i32) };
+    // SAFETY: the descriptor is open, and the request is the one that the setter was made for.
+    unsafe { ioctl(file, length) }?;
+    // SAFETY: TUNSETOFFLOAD takes a number, no pointer.
+    let nothing = unsafe { IntegerSetter::<TUNSETOFFLOAD>::new_usize(0) };
+    // SAFETY: as above.
+    unsafe { ioctl(file, nothing) }?;
+    Ok(())
 }
 
 /// Lets an interface be a router's: it takes no addresses and routes from other routers' advertisements (RFC 4861 section 6.2.7), though it hears

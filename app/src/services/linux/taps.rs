@@ -11,8 +11,9 @@ use rustix::event::{Timespec, epoll};
 use weir_host::kernel::{Requests, Settings};
 use weir_host::namespace::Namespace;
 use weir_host::tap::Tap;
-use weir_stage::host::FRAMES;
+use weir_stage::host::{FRAMES, HostFrame};
 use weir_stage::{HostInterface, HostSide, Load, Service, Waits};
+use weir_wire::segments::{self, Train};
 
 use super::{Bell, LOOK, SideSlot, bell, enter};
 use crate::log;
@@ -169,16 +170,25 @@ impl Taps {
         Ok(())
     }
 
-    /// Hands frames to Linux.
+    /// Hands frames to Linux, segments of TCP in order as one.
     fn deliver(&mut self) {
-        for (interface, frame) in self.side.frames().take_for_linux(FRAMES) {
-            let tap = self.names.get(&interface).and_then(|name| self.taps.get(name));
-            let taken = tap.is_some_and(|known| known.tap.write(&frame).unwrap_or(false));
-            if !taken {
-                self.side.frames().note_refused();
+        let frames = self.side.frames().take_for_linux(FRAMES);
+        for train in segments::trains(&frames) {
+            if !self.hand_over(&train, &frames).unwrap_or(false) {
+                train.places.iter().for_each(|_| self.side.frames().note_refused());
             }
-            self.moved += 1;
         }
+        self.moved += frames.len();
+    }
+
+    /// Hands over what goes as one; whether Linux took it.
+    fn hand_over(&self, train: &Train, frames: &[HostFrame]) -> io::Result<bool> {
+        let of_train = train.places.iter().filter_map(|place| frames.get(*place));
+        let Some((interface, first)) = of_train.clone().next() else { return Ok(true) };
+        let Some(known) = self.names.get(interface).and_then(|name| self.taps.get(name)) else { return Ok(false) };
+        let Some((headers, cut)) = train.joined(frames) else { return known.tap.write(None, [&**first]) };
+        let data = of_train.filter_map(|(_, frame)| frame.get(headers.len()..));
+        known.tap.write(Some(cut), std::iter::once(&*headers).chain(data))
     }
 
     /// Takes frames of Linux's, as many as there is room for.
