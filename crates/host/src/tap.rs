@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, Opcode, Setter, Updater, ioctl};
 use rustix::net::{AddressFamily, SocketType, netdevice};
-use weir_wire::segments::Cut;
+use weir_wire::segments::{Cut, Left};
 
 /// `TUNSETIFF` of `linux/if_tun.h`: `_IOW('T', 202, int)`, though it takes a `struct ifreq`.
 const TUNSETIFF: Opcode = 0x4004_54ca;
@@ -65,7 +65,7 @@ impl Tap {
         let updater = unsafe { Updater::<TUNSETIFF, Request>::new(&mut request) };
         // SAFETY: the descriptor is open, and the request is the one that the updater was made for.
         unsafe { ioctl(&file, updater) }?;
-        leave_frames_to_us(&file)?;
+        agree_on_offload(&file)?;
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
         let index = netdevice::name_to_index(socket, name)?;
         take_no_advertisements(name);
@@ -77,18 +77,18 @@ impl Tap {
         self.index
     }
 
-    /// The next frame that the kernel sends, as many bytes of it as `buffer` takes; `None` if there is none now.
+    /// The next frame that the kernel sends, as many bytes of it as `buffer` takes, and what it has left to be done of it; `None` if there is none
+    /// now.
     ///
     /// # Errors
     ///
     /// The device is gone, or set down.
-    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        // Says nothing of what the kernel completes and cuts itself.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<(usize, Option<Left>)>> {
         let mut offload = [0; OFFLOAD];
         let mut read =
             || rustix::io::readv(&self.file, &mut [IoSliceMut::new(&mut offload), IoSliceMut::new(&mut *buffer)]);
         match rustix::io::retry_on_intr(&mut read) {
-            Ok(length) => Ok(Some(length.saturating_sub(OFFLOAD))),
+            Ok(length) => Ok(Some((length.saturating_sub(OFFLOAD), left(offload)))),
             Err(Errno::AGAIN) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -112,10 +112,11 @@ impl Tap {
     }
 }
 
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: where the checksum belongs is the sum of the pseudo header alone.
+const NEEDS_CSUM: u8 = 1;
+
 /// The `struct virtio_net_hdr` of a frame that stands for several: in the machine's byte order, as TAP devices have it unless asked otherwise.
 fn offload(cut: Cut) -> [u8; OFFLOAD] {
-    /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum of TCP is that of the pseudo header alone.
-    const NEEDS_CSUM: u8 = 1;
     /// `VIRTIO_NET_HDR_GSO_TCPV4`.
     const TCP4: u8 = 1;
     /// `VIRTIO_NET_HDR_GSO_TCPV6`.
@@ -127,17 +128,26 @@ fn offload(cut: Cut) -> [u8; OFFLOAD] {
     [NEEDS_CSUM, if cut.is_six { TCP6 } else { TCP4 }, a, b, c, d, e, f, g, h]
 }
 
-/// Lets frames have the header that [`offload`] writes, whatever whoever had the device before asked for; and lets the kernel send none that it has
-/// not cut and completed itself.
-fn leave_frames_to_us(file: &OwnedFd) -> io::Result<()> {
+/// What the kernel has left to be done, by a `struct virtio_net_hdr` of its. A frame that is to be cut needs its checksum, too.
+fn left([flags, kind, _, _, c, d, e, f, g, h]: [u8; OFFLOAD]) -> Option<Left> {
+    let size = if kind == 0 { 0 } else { u16::from_ne_bytes([c, d]) };
+    let left = Left { start: u16::from_ne_bytes([e, f]), offset: u16::from_ne_bytes([g, h]), size };
+    (flags & NEEDS_CSUM != 0).then_some(left)
+}
+
+/// Lets frames have the header that [`offload`] writes, and lets the kernel leave to us what [`left`] reads; whatever whoever had the device before
+/// asked for.
+fn agree_on_offload(file: &OwnedFd) -> io::Result<()> {
+    /// `TUN_F_CSUM`, `TUN_F_TSO4`, `TUN_F_TSO6`.
+    const LEFT_TO_US: usize = 0x1 | 0x2 | 0x4;
     // SAFETY: TUNSETVNETHDRSZ reads an `int` at the pointer that it gets.
     let length = unsafe { Setter::<TUNSETVNETHDRSZ, i32>::new(OFFLOAD as i32) };
     // SAFETY: the descriptor is open, and the request is the one that the setter was made for.
     unsafe { ioctl(file, length) }?;
     // SAFETY: TUNSETOFFLOAD takes a number, no pointer.
-    let nothing = unsafe { IntegerSetter::<TUNSETOFFLOAD>::new_usize(0) };
+    let features = unsafe { IntegerSetter::<TUNSETOFFLOAD>::new_usize(LEFT_TO_US) };
     // SAFETY: as above.
-    unsafe { ioctl(file, nothing) }?;
+    unsafe { ioctl(file, features) }?;
     Ok(())
 }
 

@@ -1,8 +1,12 @@
 //! Segments of TCP that go to a kernel as one frame, which stands for all of them: what generic receive offload makes of frames that came in one
-//! after the other. Only segments go together which segmentation of the one frame gives back.
+//! after the other. Only segments go together which segmentation of the one frame gives back. And segmentation itself: what a kernel sends as one is
+//! [finished](finish).
 
+mod finish;
 #[cfg(test)]
 mod tests;
+
+pub use finish::{Left, finish};
 
 use crate::checksum::Sum;
 use crate::ipv4::MAX_LENGTH;

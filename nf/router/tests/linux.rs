@@ -110,8 +110,8 @@ fn what_linux_sends_leaves_as_it_is() {
     let (mut rig, side) = rig();
     let right = id(&*side, "right");
     let sent = frame([2, 0, 0, 0, 3, 3], 0x0800, &rig.udp(1, "10.0.0.9", "203.0.113.9").to_vec(&[])[14..]);
-    side.frames().put(right, &sent);
-    side.frames().put(999, &sent);
+    side.frames().put(right, &sent[..]);
+    side.frames().put(999, &sent[..]);
     rig.settle();
     assert_eq!(rig.sent(1), [sent]);
     assert_eq!((rig.fates()["from-linux"], side.frames().losses()), (1, (0, 1)));
@@ -136,10 +136,10 @@ fn linux_learns_neighbours_from_weir_which_alone_speaks_on_the_link() {
     let (mut rig, side) = rig();
     let (left, mac) = (id(&*side, "left"), rig.mac(0));
     let question = arp(Operation::Request, (mac, "10.0.0.1"), (MacAddr::ZERO, "10.0.0.9"));
-    side.frames().put(left, &question);
+    side.frames().put(left, &question[..]);
     // What Linux says of itself Weir says.
-    side.frames().put(left, &arp(Operation::Request, (mac, "10.0.0.1"), (MacAddr::ZERO, "10.0.0.1")));
-    side.frames().put(left, &arp(Operation::Request, (mac, "0.0.0.0"), (MacAddr::ZERO, "10.0.0.1")));
+    side.frames().put(left, arp(Operation::Request, (mac, "10.0.0.1"), (MacAddr::ZERO, "10.0.0.1")));
+    side.frames().put(left, arp(Operation::Request, (mac, "0.0.0.0"), (MacAddr::ZERO, "10.0.0.1")));
     rig.settle();
     let asked = rig.sent_arp(0);
     assert_eq!(asked.len(), 1, "{asked:?}");
@@ -161,7 +161,7 @@ fn linux_learns_neighbours_from_weir_which_alone_speaks_on_the_link() {
     };
     assert_eq!(answer(&*side), expected);
     // Once it is known, at once, and without a word on the link.
-    side.frames().put(left, &question);
+    side.frames().put(left, &question[..]);
     rig.settle();
     assert_eq!(answer(&*side), expected);
     assert!(rig.sent_arp(0).is_empty());

@@ -1,6 +1,6 @@
 //! The service that keeps a TAP for each interface of a VRF in a network namespace, and moves frames through them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +12,7 @@ use weir_host::kernel::{Requests, Settings};
 use weir_host::namespace::Namespace;
 use weir_host::tap::Tap;
 use weir_stage::host::{FRAMES, HostFrame};
-use weir_stage::{HostInterface, HostSide, Load, Service, Waits};
+use weir_stage::{Frames, HostInterface, HostSide, Load, Service, Waits};
 use weir_wire::segments::{self, Train};
 
 use super::{Bell, LOOK, SideSlot, bell, enter};
@@ -53,6 +53,8 @@ pub(super) struct Taps {
     /// What was wrong with an interface, by name, told once.
     wrong: HashMap<String, String>,
     buffer: Vec<u8>,
+    /// Frames of Linux's that there was no room for: segments of one that it sent.
+    from: VecDeque<HostFrame>,
     /// When it is looked again whether the namespace is there, and what did not work is tried again.
     look: u64,
     moved: usize,
@@ -80,6 +82,7 @@ impl Taps {
             version: None,
             wrong: HashMap::new(),
             buffer: vec![0; LONGEST],
+            from: VecDeque::new(),
             look: 0,
             moved: 0,
             now: 0,
@@ -91,6 +94,8 @@ impl Taps {
         let side = self.slot.get()?;
         if !std::ptr::eq(side.frames(), self.side.frames()) {
             self.side.frames().attend(None);
+            // Numbers of interfaces are its own.
+            self.from.clear();
             attend(&*side, &self.bell);
             (self.side, self.version) = (side, None);
         }
@@ -198,20 +203,34 @@ impl Taps {
         let (ready, _) = epoll::wait(&self.epoll, &mut ready, Some(&at_once))
             .map_err(|error| format!("it cannot be waited for: {error}"))?;
         let ready: Vec<u64> = ready.iter().map(|event| event.data.u64()).collect();
-        let frames = self.side.frames();
         for known in self.taps.values().filter(|known| ready.contains(&u64::from(known.tap.index()))) {
             for _ in 0..AT_ONCE {
-                if frames.room() == 0 {
+                if !put(&mut self.from, self.side.frames()) {
                     return Ok(());
                 }
                 // One that is set down or gone says so until its interface follows.
-                let Ok(Some(length)) = known.tap.read(&mut self.buffer) else { break };
-                frames.put(known.told.id, self.buffer.get(..length).unwrap_or_default());
+                let Ok(Some((length, left))) = known.tap.read(&mut self.buffer) else { break };
+                let frame = self.buffer.get(..length).unwrap_or_default().to_vec();
+                let from = &mut self.from;
+                let mut keep = |frame: Vec<u8>| from.push_back((known.told.id, frame.into()));
+                match left {
+                    None => keep(frame),
+                    Some(left) if segments::finish(frame, left, &mut keep) => {}
+                    Some(_) => self.side.frames().note_lost(),
+                }
                 self.moved += 1;
             }
         }
+        put(&mut self.from, self.side.frames());
         Ok(())
     }
+}
+
+/// Hands on frames of Linux's; whether there was room for all.
+fn put(from: &mut VecDeque<HostFrame>, to: &Frames) -> bool {
+    let room = to.room().min(from.len());
+    from.drain(..room).for_each(|(interface, frame)| to.put(interface, frame));
+    from.is_empty()
 }
 
 /// Is there for the frames of a side, and for changes of its interfaces.
@@ -224,9 +243,9 @@ fn attend(side: &dyn HostSide, bell: &Bell) {
 impl Service for Taps {
     fn waits(&self) -> Waits<'_> {
         let mut waits = Waits { readable: vec![self.bell.as_fd()], until: Some(self.look), ..Waits::default() };
-        match self.side.frames().room() {
-            0 => waits.until = Some(self.now.saturating_add(BREATH)),
-            _ => waits.readable.push(self.epoll.as_fd()),
+        match self.from.is_empty() {
+            false => waits.until = Some(self.now.saturating_add(BREATH)),
+            true => waits.readable.push(self.epoll.as_fd()),
         }
         waits
     }

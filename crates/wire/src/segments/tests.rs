@@ -124,6 +124,14 @@ fn cut(headers: &[u8], data: &[u8], how: Cut) -> Vec<Vec<u8>> {
     data.chunks(size).enumerate().map(segment).collect()
 }
 
+/// What comes of a frame that a kernel sends.
+fn finished(frame: Vec<u8>, how: Cut) -> Vec<Vec<u8>> {
+    let mut segments = Vec::new();
+    let left = Left { start: how.transport, offset: 16, size: how.size };
+    finish(frame, left, &mut |segment| segments.push(segment));
+    segments
+}
+
 /// A frame without the identification of what may not be fragmented, which nobody looks at.
 fn seen(mut frame: Vec<u8>) -> Vec<u8> {
     if frame[12] == 8 && frame[20] & 0x40 != 0 {
@@ -146,6 +154,7 @@ fn sorted(frames: &[(u16, Vec<u8>)]) -> Vec<Vec<usize>> {
         let data = came.iter().flat_map(|frame| &frame[headers.len()..]).copied().collect::<Vec<u8>>();
         let back = cut(&headers, &data, how);
         assert!(back.len() == came.len() && back.len() <= MOST);
+        assert_eq!(finished([&headers[..], &data].concat(), how), back, "what cuts is as the twin");
         for (back, came) in back.into_iter().zip(came) {
             assert_eq!(seen(back), seen(came.clone()));
         }
@@ -319,7 +328,77 @@ fn senders() -> impl Strategy<Value = Vec<Sent>> {
     )
 }
 
+/// The end and the push are the last segment's, the answer to ECN is the first one's (RFC 3168 section 6.1.2); tags and options stay.
+#[test]
+fn a_kernels_frame_is_cut_whatever_its_headers_are() {
+    let flags = ACK | PSH | crate::tcp::FIN | 0x80;
+    for is_six in [false, true] {
+        let frame = Sent { is_six, flags, ..Sent::new(5, 250) }.frame();
+        let transport = if is_six { 54 } else { 34 };
+        for tags in 0..=3 {
+            let mut tagged = frame[..12].to_vec();
+            tagged.extend([0x81, 0, 0, 7].repeat(tags));
+            tagged.extend(&frame[12..]);
+            let at = transport + 4 * tags;
+            let sum = !naive(&pseudo(&frame, transport));
+            tagged[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
+            let how = Cut { is_six, transport: at as u16, headers: 0, size: 100 };
+            let segments = finished(tagged.clone(), how);
+            if tags > 2 {
+                assert!(segments.is_empty(), "what it is nobody knows");
+                continue;
+            }
+            assert_eq!(segments.iter().map(|one| one[at + 13]).collect::<Vec<_>>(), [ACK | 0x80, ACK, flags & !0x80]);
+            for (n, segment) in segments.iter().enumerate() {
+                assert_eq!(segment[..12 + 4 * tags], tagged[..12 + 4 * tags]);
+                let plain = [&segment[..12], &segment[12 + 4 * tags..]].concat();
+                assert!(Segment::of(&plain).is_some_and(|segment| segment.has_valid_checksums()), "{n}");
+                let data = 250_usize.saturating_sub(n * 100).min(100);
+                assert_eq!(plain[plain.len() - data..], frame[frame.len() - 250 + n * 100..][..data]);
+            }
+        }
+    }
+}
+
+/// Of other frames the kernel leaves the checksum alone: of UDP, 0 would say that there is none.
+#[test]
+fn checksums_are_completed() {
+    let mut datagram = crate::build::UdpFrame::default().to_vec(&[1, 2, 3]);
+    let right = datagram.clone();
+    let pseudo = [&right[26..34], &[0, 17, 0, 11]].concat();
+    datagram[40..42].copy_from_slice(&(!naive(&pseudo)).to_be_bytes());
+    let left = Left { start: 34, offset: 6, size: 0 };
+    let mut seen = Vec::new();
+    finish(datagram.clone(), left, &mut |frame| seen.push(frame));
+    assert_eq!(seen, [right]);
+    // Data that let the sum be all ones.
+    let mut zero = crate::build::UdpFrame::default().to_vec(&[1, 2, 3, 0]);
+    zero[44..46].copy_from_slice(&[0, 0]);
+    zero[40..42].fill(0);
+    let pseudo = [&zero[26..34], &[0, 17, 0, 12]].concat();
+    let sum = naive(&[&pseudo[..], &zero[34..]].concat());
+    zero[44..46].copy_from_slice(&sum.to_be_bytes());
+    zero[40..42].copy_from_slice(&(!naive(&pseudo)).to_be_bytes());
+    let mut seen = Vec::new();
+    finish(zero, left, &mut |frame| seen.push(frame));
+    assert_eq!(seen[0][40..42], [0xff, 0xff]);
+}
+
 proptest! {
+    /// Whatever is said of a frame, none is made that is longer than it, and none without end.
+    #[test]
+    fn any_frame_is_finished(mut frame in proptest::collection::vec(any::<u8>(), 0..200), start in 0u16..210, offset in 0u16..60, size in 0u16..99, kind in 0..3) {
+        if let Some(place) = frame.get_mut(12..14) {
+            place.copy_from_slice([&[8, 0], &[0x86, 0xdd], &[0x81, 0]][kind as usize]);
+        }
+        let (length, mut count) = (frame.len(), 0);
+        finish(frame, Left { start, offset, size }, &mut |segment| {
+            count += 1;
+            assert!(segment.len() <= length);
+        });
+        prop_assert!(count <= length.max(1));
+    }
+
     #[test]
     fn nothing_is_lost_changed_or_out_of_order(sent in senders(), bad in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1u8..), 0..4)) {
         let mut frames = of(&sent);
