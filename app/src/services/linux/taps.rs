@@ -18,7 +18,7 @@ use weir_wire::segments::{self, Train};
 use super::{Bell, LOOK, SideSlot, bell, enter};
 use crate::log;
 
-/// Frames of one TAP that are read before others have their turn.
+/// Frames of one TAP that are taken before others have their turn; those into which the last one is cut come on top.
 const AT_ONCE: usize = 64;
 
 /// TAPs that are looked at in one step.
@@ -53,8 +53,10 @@ pub(super) struct Taps {
     /// What was wrong with an interface, by name, told once.
     wrong: HashMap<String, String>,
     buffer: Vec<u8>,
-    /// Frames of Linux's that there was no room for: segments of one that it sent.
+    /// Frames of Linux's on their way to where there may be no room for them.
     from: VecDeque<HostFrame>,
+    /// Which of the TAPs that have frames comes first.
+    turn: usize,
     /// When it is looked again whether the namespace is there, and what did not work is tried again.
     look: u64,
     moved: usize,
@@ -83,6 +85,7 @@ impl Taps {
             wrong: HashMap::new(),
             buffer: vec![0; LONGEST],
             from: VecDeque::new(),
+            turn: 0,
             look: 0,
             moved: 0,
             now: 0,
@@ -196,17 +199,23 @@ impl Taps {
         known.tap.write(Some(cut), std::iter::once(&*headers).chain(data))
     }
 
-    /// Takes frames of Linux's, as many as there is room for.
+    /// Takes frames of Linux's, as many as there is room for; another TAP comes first each time, for there may be room for one only.
     fn collect(&mut self) -> Result<(), String> {
         let mut ready = [const { MaybeUninit::<epoll::Event>::uninit() }; READY];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let (ready, _) = epoll::wait(&self.epoll, &mut ready, Some(&at_once))
             .map_err(|error| format!("it cannot be waited for: {error}"))?;
-        let ready: Vec<u64> = ready.iter().map(|event| event.data.u64()).collect();
-        for known in self.taps.values().filter(|known| ready.contains(&u64::from(known.tap.index()))) {
+        self.turn = self.turn.wrapping_add(1);
+        let first = self.turn.checked_rem(ready.len()).unwrap_or(0);
+        for event in ready.iter().cycle().skip(first).take(ready.len()) {
+            if !put(&mut self.from, self.side.frames()) {
+                return Ok(());
+            }
+            let index = event.data.u64();
+            let Some(known) = self.taps.values().find(|known| u64::from(known.tap.index()) == index) else { continue };
             for _ in 0..AT_ONCE {
-                if !put(&mut self.from, self.side.frames()) {
-                    return Ok(());
+                if self.from.len() >= AT_ONCE {
+                    break;
                 }
                 // One that is set down or gone says so until its interface follows.
                 let Ok(Some((length, left))) = known.tap.read(&mut self.buffer) else { break };
