@@ -103,7 +103,9 @@ impl Tap {
     pub fn write<'p>(&self, cut: Option<Cut>, pieces: impl IntoIterator<Item = &'p [u8]>) -> io::Result<bool> {
         let offload = cut.map_or([0; OFFLOAD], offload);
         let mut all = vec![IoSlice::new(&offload)];
-        all.extend(pieces.into_iter().map(|piece| IoSlice::new(piece)));
+        for piece in pieces {
+            all.push(IoSlice::new(piece));
+        }
         match rustix::io::retry_on_intr(|| rustix::io::writev(&self.file, &all)) {
             Ok(_) => Ok(true),
             Err(Errno::AGAIN) => Ok(false),

@@ -123,7 +123,7 @@ fn what_linux_sends_leaves_as_it_is() {
 #[test]
 fn frames_of_linux_wait_for_room_behind_their_port_though_not_for_long() {
     const MS: u64 = SECOND / 1000;
-    let (mut rig, side) = rig();
+    let (rig, side) = rig();
     let (left, right) = (id(&*side, "left"), id(&*side, "right"));
     let nodes = rig.instance.graph(0).unwrap().into_parts().0;
     let control = nodes.into_iter().find(|node| node.name == "router.control").unwrap();
