@@ -302,7 +302,7 @@ fn senders() -> impl Strategy<Value = Vec<Sent>> {
     (any::<[(bool, bool); 3]>(), any::<[u32; 3]>(), proptest::collection::vec(step, 0..200)).prop_map(
         |(families, mut next, steps)| {
             let mut ids = [0xfff0_u16; 3];
-            let mut write = |(flow, kind, by): (u16, u8, u8)| {
+            let write = |(flow, kind, by): (u16, u8, u8)| {
                 let n = usize::from(flow);
                 let (is_six, dont_fragment) = families[n];
                 let size = if kind == 0 { usize::from(by) % 60 } else { 60 };
@@ -323,7 +323,7 @@ fn senders() -> impl Strategy<Value = Vec<Sent>> {
                 ids[n] = one.identification.wrapping_add(1);
                 one
             };
-            steps.into_iter().map(|step| write(step)).collect()
+            steps.into_iter().map(write).collect()
         },
     )
 }
