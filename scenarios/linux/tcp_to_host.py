@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""How fast TCP is between a host on a link and Linux behind the router's TAP, each way; beside it the same hosts on one veth pair, without Weir.
+"""How fast TCP is between a host on a link and Linux behind the router's TAP, each way, and how long Weir's threads ran for it; beside it the same
+hosts on one veth pair, without Weir.
 
 scenarios/linux/tcp_to_host.py [--seconds N]
 
@@ -33,16 +34,34 @@ def _iperf(server, client, address, seconds, *more):
     return said["end"]["sum_received"]["bits_per_second"] / 1e9
 
 
+def _ran(weir):
+    """Seconds that each thread of Weir's has run, by name."""
+    ran = {}
+    for stat in pathlib.Path(f"/proc/{weir.process.pid}/task").glob("*/stat"):
+        name, rest = stat.read_text().split("(", 1)[1].rsplit(") ", 1)
+        user, system = (int(ticks) for ticks in rest.split()[11:13])
+        ran[name] = ran.get(name, 0) + (user + system) / os.sysconf("SC_CLK_TCK")
+    return ran
+
+
+def _measure(net, seconds, what, *more):
+    before = _ran(net.weir)
+    rate = _iperf(net.control, net.lan, "10.0.0.1", seconds, *more)
+    gigabytes = rate * seconds / 8
+    cost = {name: (ran - before.get(name, 0)) / gigabytes for name, ran in _ran(net.weir).items()}
+    told = ", ".join(f"{name} {spent:.2f}" for name, spent in sorted(cost.items()) if spent >= 0.1)
+    print(f"{what}: {rate:.2f} Gbit/s; seconds of a core for a gigabyte: {told}", flush=True)
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--seconds", type=int, default=5)
     seconds = arguments.parse_args().seconds
     with Lab() as lab:
         net = Controlled(lab, more='punt_rate = "4 Mpps",')
-        to, back = (_iperf(net.control, net.lan, "10.0.0.1", seconds, *more) for more in ((), ("-R",)))
-        print(f"TCP to Linux behind the TAP: {to:.2f} Gbit/s; back: {back:.2f} Gbit/s")
-        stats = net.weir.stats()
-        check_account(stats)
+        _measure(net, seconds, "TCP to Linux behind the TAP")
+        _measure(net, seconds, "back", "-R")
+        check_account(net.weir.stats())
         print(f"drops: {net.weir.drops()}")
     with Lab() as lab:
         one, other = lab.namespace("one"), lab.namespace("other")

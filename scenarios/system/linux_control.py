@@ -3,6 +3,7 @@
 import contextlib
 import ipaddress
 import json
+import random
 import signal
 import socket
 import subprocess
@@ -21,10 +22,12 @@ _LLDP = 0x88CC
 
 
 class Controlled:
-    """A router between two hosts, for which a namespace speaks."""
+    """A router between two hosts, for which a namespace speaks; `taps` are there before Weir."""
 
-    def __init__(self, lab, more="", linux="", bare=False, head=""):
+    def __init__(self, lab, more="", linux="", bare=False, head="", taps=()):
         self.control = lab.namespace("cp")
+        for name in taps:
+            self.control.run("ip", "tuntap", "add", name, "mode", "tap")
         self.control.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0", "net.ipv6.conf.default.disable_ipv6=0")
         script = config("af_packet", f'linux = {{ netns = "{self.control.name}", {linux} }}, {more}', head=head)
         self.net = Between(lab, script, bare=bare)
@@ -156,6 +159,84 @@ def _over_tcp(server, client, address, length):
     thread.join(PATIENCE)
     listener.close()
     return sum(arrived)
+
+
+def test_linux_sees_long_frames_where_the_link_has_short_ones():
+    """Of TCP, both ways, in both families: every byte arrives. Checksums that Linux leaves open are right on the link, of UDP too."""
+    with Lab() as lab:
+        net = Controlled(lab, more='punt_rate = "1 Mpps",', taps=("lan",))
+        net.control.run("ip", "address", "add", "2001:db8:1::1/64", "dev", "lan", "nodad")
+        net.lan.run("sysctl", "-qw", "net.ipv6.conf.eth0.disable_ipv6=0")
+        net.lan.run("ip", "address", "add", "2001:db8:1::2/64", "dev", "eth0", "nodad")
+        net.lan.run("ethtool", "-K", "eth0", "gro", "off", check=False)
+        for family, server, client in ((socket.AF_INET, "10.0.0.1", "10.0.0.2"), (socket.AF_INET6, "2001:db8:1::1", "2001:db8:1::2")):
+            ping(net.lan, server, 1)
+            before = _lengths(net.control, "lan")
+            data = random.Random(family).randbytes(8_000_003)
+            assert _echoed(net.control, net.lan, (family, server), data) == data
+            came, sent = ((now - then for now, then in zip(*pair)) for pair in zip(_lengths(net.control, "lan"), before))
+            for way, (octets, frames) in (("to Linux", came), ("from Linux", sent)):
+                assert octets / frames > 1514, f"{way}, {server}: {octets} bytes in {frames} frames"
+            lengths = [*range(1, 40), 1400]
+            assert _datagrams(net.control, net.lan, (family, client), lengths) == lengths, server
+        check_account(net.weir.stats())
+        taps = dict(line.split(": ", 1) for line in net.control.run("ip", "tuntap").splitlines())
+        assert ("persist" in taps["lan"], "persist" in taps["wan"]) == (True, False), taps
+
+
+def _lengths(namespace, interface):
+    """Bytes and frames that an interface received, and those that it sent."""
+    counters = json.loads(namespace.run("ip", "-j", "-s", "link", "show", interface))[0]["stats64"]
+    return [(counters[way]["bytes"], counters[way]["packets"]) for way in ("rx", "tx")]
+
+
+def _echoed(server, client, where, data):
+    """What comes back of what a client sends to a server's address: all of it is sent first."""
+    family, address = where
+    with server.entered():
+        listener = socket.create_server((address, 7778), family=family)
+    listener.settimeout(PATIENCE)
+
+    def serve():
+        with contextlib.suppress(OSError), listener.accept()[0] as connection:
+            connection.settimeout(PATIENCE)
+            connection.sendall(_all_of(connection))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with client.entered():
+        sender = socket.socket(family)
+    with sender:
+        sender.settimeout(PATIENCE)
+        sender.connect((address, 7778))
+        sender.sendall(data)
+        sender.shutdown(socket.SHUT_WR)
+        back = _all_of(sender)
+    thread.join(PATIENCE)
+    listener.close()
+    return back
+
+
+def _all_of(connection):
+    pieces = []
+    while piece := connection.recv(1 << 20):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _datagrams(sender, receiver, where, lengths):
+    """The lengths of datagrams that arrive: those with a wrong checksum do not."""
+    family, address = where
+    with receiver.entered():
+        taking = socket.socket(family, socket.SOCK_DGRAM)
+        taking.bind((address, 7779))
+    with sender.entered():
+        giving = socket.socket(family, socket.SOCK_DGRAM)
+    with taking, giving:
+        taking.settimeout(PATIENCE)
+        for length in lengths:
+            giving.sendto(bytes(length), (address, 7779))
+        return [len(taking.recv(2048)) for _ in lengths]
 
 
 def test_control_protocols_of_links_reach_linux():

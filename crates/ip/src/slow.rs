@@ -58,6 +58,8 @@ pub(crate) struct SlowPath {
     inlet: Option<InletKeys>,
     ports: usize,
     seed: u64,
+    /// Since when a frame of Linux's finds no room behind its port.
+    stuck: Option<u64>,
     /// The identification of the last IPv6 packet that was sent in fragments, and what makes others unable to guess the next one.
     identification: u32,
     secret: RandomState,
@@ -82,6 +84,7 @@ struct Call<'a, 'o> {
     kind: Key<Punt>,
     inlet: Option<InletKeys>,
     seed: u64,
+    stuck: &'a mut Option<u64>,
     identification: &'a mut u32,
     secret: &'a RandomState,
 }
@@ -96,14 +99,14 @@ impl SlowPath {
     ) -> SlowPath {
         let waiting = Pending::new(room.per_neighbor, room.waiting);
         let fragments = Reassembly::new(room.fragments);
-        let secret = RandomState::new();
-        SlowPath { shared, waiting, fragments, kind, inlet, ports, seed, identification: 0, secret }
+        let (stuck, secret) = (None, RandomState::new());
+        SlowPath { shared, waiting, fragments, kind, inlet, ports, seed, stuck, identification: 0, secret }
     }
 
     fn call<'a, 'o>(&'a mut self, out: &'a mut Out<'o>) -> Call<'a, 'o> {
-        let SlowPath { shared, waiting, fragments, kind, inlet, seed, identification, secret, .. } = self;
+        let SlowPath { shared, waiting, fragments, kind, inlet, seed, stuck, identification, secret, .. } = self;
         let (kind, inlet, seed) = (*kind, *inlet, *seed);
-        Call { control: lock(shared), waiting, fragments, out, kind, inlet, seed, identification, secret }
+        Call { control: lock(shared), waiting, fragments, out, kind, inlet, seed, stuck, identification, secret }
     }
 }
 

@@ -170,13 +170,14 @@ impl Queue {
         Some(before)
     }
 
-    fn take(&self, most: usize) -> Vec<HostFrame> {
+    /// Takes the first ones, up to one of an interface of which `may` says no.
+    fn take(&self, most: usize, mut may: impl FnMut(u16) -> bool) -> Vec<HostFrame> {
         if self.len() == 0 {
             return Vec::new();
         }
         let mut frames = lock(&self.frames);
-        let most = most.min(frames.len());
-        let taken = frames.drain(..most).collect();
+        let count = frames.iter().take(most).take_while(|(interface, _)| may(*interface)).count();
+        let taken = frames.drain(..count).collect();
         self.len.store(frames.len(), Ordering::Release);
         taken
     }
@@ -197,11 +198,11 @@ impl Frames {
 
     /// Frames for Linux, in order.
     pub fn take_for_linux(&self, most: usize) -> Vec<HostFrame> {
-        self.to.take(most)
+        self.to.take(most, |_| true)
     }
 
     /// Takes a frame of Linux's. It must be asked for [`room`](Self::room) before.
-    pub fn put(&self, interface: u16, frame: &[u8]) {
+    pub fn put(&self, interface: u16, frame: impl Into<Box<[u8]>>) {
         // Who asked before has room: nobody else puts any in.
         if self.from.push((interface, frame.into())) == Some(0)
             && let Some(waker) = &*lock(&self.heard_by)
@@ -215,9 +216,9 @@ impl Frames {
         FRAMES.saturating_sub(self.from.len())
     }
 
-    /// Frames of Linux's, in order.
-    pub fn take_of_linux(&self, most: usize) -> Vec<HostFrame> {
-        self.from.take(most)
+    /// Frames of Linux's, in order, up to one of an interface of which `may` says no.
+    pub fn take_of_linux(&self, most: usize, may: impl FnMut(u16) -> bool) -> Vec<HostFrame> {
+        self.from.take(most, may)
     }
 
     /// Whether there are frames of Linux's.
@@ -235,7 +236,7 @@ impl Frames {
         let gone = wake.is_none();
         *lock(&self.wake) = wake;
         if gone {
-            self.to.take(FRAMES);
+            self.to.take(FRAMES, |_| true);
         }
     }
 
@@ -279,8 +280,12 @@ mod tests {
         frames.attend(None);
         assert!(!frames.hand_over(1, &[1]) && frames.take_for_linux(1).is_empty());
         assert_eq!(frames.room(), FRAMES);
-        (0..=FRAMES).for_each(|n| frames.put(3, &[n as u8]));
-        assert_eq!((frames.room(), frames.take_of_linux(usize::MAX).len(), frames.has_of_linux()), (0, FRAMES, false));
+        (0..=FRAMES).for_each(|n| frames.put(n as u16 % 3, [n as u8]));
+        let first = frames.take_of_linux(9, |interface| interface != 2);
+        assert_eq!(first, [(0, [0].into()), (1, [1].into())], "up to one that is not to be taken");
+        assert_eq!(frames.take_of_linux(1, |_| true), [(2, [2].into())]);
+        assert_eq!((frames.room(), frames.take_of_linux(usize::MAX, |_| true).len()), (3, FRAMES - 3));
+        assert!(!frames.has_of_linux());
     }
 
     #[derive(Default)]
@@ -295,15 +300,15 @@ mod tests {
     #[test]
     fn who_hears_linux_is_woken_by_the_first_frame() {
         let (frames, woken) = (Frames::default(), Arc::new(Count::default()));
-        frames.put(1, &[1]);
+        frames.put(1, [1]);
         frames.heard_by(&Arc::clone(&woken).into());
         let woken = || woken.0.load(Ordering::Relaxed);
-        frames.put(1, &[2]);
+        frames.put(1, [2]);
         assert_eq!(woken(), 0, "another frame waits already");
         for turn in 1..=3 {
-            assert_eq!(frames.take_of_linux(FRAMES).len(), 2);
-            frames.put(1, &[3]);
-            frames.put(1, &[4]);
+            assert_eq!(frames.take_of_linux(FRAMES, |_| true).len(), 2);
+            frames.put(1, [3]);
+            frames.put(1, [4]);
             assert_eq!(woken(), turn);
         }
     }

@@ -23,6 +23,7 @@
 //! | [`icmp`], [`udp`], [`tcp`] | what IPv4 carries |
 //! | [`checksum`] | RFC 1071 sum, RFC 1624 update |
 //! | [`flow`] | flow hash of an IPv4 or IPv6 packet |
+//! | [`segments`] | segments of TCP that go to a kernel as one frame |
 //! | [`spread`] | which frames belong together: by flow, addresses, tags, tunnel |
 //! | [`build`] | whole frames, for generators and tests |
 //! | [`describe`] | a frame in one line |
@@ -48,6 +49,7 @@ pub mod nd;
 pub mod options;
 pub mod port_sets;
 pub mod pppoe;
+pub mod segments;
 pub mod spread;
 pub mod tcp;
 pub mod udp;

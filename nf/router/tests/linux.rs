@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use common::*;
 use serde_json::json;
+use weir_stage::harness::{Boxed, Harness, Outcome};
 use weir_stage::{HostHop, HostSide, Need, RoutePlace};
 use weir_wire::MacAddr;
 use weir_wire::arp::{ArpFields, Operation};
@@ -110,11 +111,44 @@ fn what_linux_sends_leaves_as_it_is() {
     let (mut rig, side) = rig();
     let right = id(&*side, "right");
     let sent = frame([2, 0, 0, 0, 3, 3], 0x0800, &rig.udp(1, "10.0.0.9", "203.0.113.9").to_vec(&[])[14..]);
-    side.frames().put(right, &sent);
-    side.frames().put(999, &sent);
+    side.frames().put(right, &sent[..]);
+    side.frames().put(999, &sent[..]);
     rig.settle();
     assert_eq!(rig.sent(1), [sent]);
     assert_eq!((rig.fates()["from-linux"], side.frames().losses()), (1, (0, 1)));
+    rig.finish();
+}
+
+/// They are dropped rather than let others wait for long: until there is room again.
+#[test]
+fn frames_of_linux_wait_for_room_behind_their_port_though_not_for_long() {
+    const MS: u64 = SECOND / 1000;
+    let (rig, side) = rig();
+    let (left, right) = (id(&*side, "left"), id(&*side, "right"));
+    let nodes = rig.instance.graph(0).unwrap().into_parts().0;
+    let control = nodes.into_iter().find(|node| node.name == "router.control").unwrap();
+    let mut harness = Harness::small(Boxed(control.stage), 256);
+    let now = rig.engine.now();
+    let sent = frame([2, 0, 0, 0, 3, 3], 0x0800, &[1; 46]);
+    let put = |interface, count| (0..count).for_each(|_| side.frames().put(interface, &sent[..]));
+    let ports = |outcome: Outcome| ["port[0]", "port[1]"].map(|way| outcome.way(way).len());
+    put(right, 10);
+    put(left, 1);
+    harness.set_room("port[1]", 4);
+    assert_eq!(ports(harness.poll(now)), [0, 4]);
+    harness.set_room("port[1]", 0);
+    assert_eq!(ports(harness.poll(now + 5 * MS - 1)), [0, 0], "nor do those behind them pass");
+    assert_eq!(ports(harness.poll(now + 5 * MS)), [1, 6]);
+    put(right, 1);
+    assert_eq!(ports(harness.poll(now + 6 * MS)), [0, 1], "there is no room yet, and nobody waits for it any more");
+    harness.set_room("port[1]", 2);
+    put(right, 2);
+    assert_eq!(ports(harness.poll(now + 7 * MS)), [0, 2]);
+    harness.set_room("port[1]", 0);
+    put(right, 1);
+    assert_eq!(ports(harness.poll(now + 8 * MS)), [0, 0], "there was room");
+    assert_eq!(ports(harness.poll(now + 13 * MS)), [0, 1]);
+    drop(harness);
     rig.finish();
 }
 
@@ -136,10 +170,10 @@ fn linux_learns_neighbours_from_weir_which_alone_speaks_on_the_link() {
     let (mut rig, side) = rig();
     let (left, mac) = (id(&*side, "left"), rig.mac(0));
     let question = arp(Operation::Request, (mac, "10.0.0.1"), (MacAddr::ZERO, "10.0.0.9"));
-    side.frames().put(left, &question);
+    side.frames().put(left, &question[..]);
     // What Linux says of itself Weir says.
-    side.frames().put(left, &arp(Operation::Request, (mac, "10.0.0.1"), (MacAddr::ZERO, "10.0.0.1")));
-    side.frames().put(left, &arp(Operation::Request, (mac, "0.0.0.0"), (MacAddr::ZERO, "10.0.0.1")));
+    side.frames().put(left, arp(Operation::Request, (mac, "10.0.0.1"), (MacAddr::ZERO, "10.0.0.1")));
+    side.frames().put(left, arp(Operation::Request, (mac, "0.0.0.0"), (MacAddr::ZERO, "10.0.0.1")));
     rig.settle();
     let asked = rig.sent_arp(0);
     assert_eq!(asked.len(), 1, "{asked:?}");
@@ -161,7 +195,7 @@ fn linux_learns_neighbours_from_weir_which_alone_speaks_on_the_link() {
     };
     assert_eq!(answer(&*side), expected);
     // Once it is known, at once, and without a word on the link.
-    side.frames().put(left, &question);
+    side.frames().put(left, &question[..]);
     rig.settle();
     assert_eq!(answer(&*side), expected);
     assert!(rig.sent_arp(0).is_empty());

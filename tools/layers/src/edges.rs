@@ -50,7 +50,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["crates/table", "crates/packet", "crates/stage", "crates/config", "crates/stat", "crates/mem", "crates/wire"],
     ),
     ("crates/engine", &["crates/stage", "crates/packet", "crates/stat", "crates/config", "crates/mem"]),
-    ("crates/host", &["crates/net", "crates/config"]),
+    ("crates/host", &["crates/net", "crates/config", "crates/wire"]),
     ("crates/protocol", &["crates/config"]),
     // Only tests see it.
     ("crates/rig", &["crates/engine", "crates/stage", "crates/packet", "crates/config", "crates/mem", PORTS_IN_MEMORY]),

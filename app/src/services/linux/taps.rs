@@ -1,6 +1,6 @@
 //! The service that keeps a TAP for each interface of a VRF in a network namespace, and moves frames through them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,13 +11,14 @@ use rustix::event::{Timespec, epoll};
 use weir_host::kernel::{Requests, Settings};
 use weir_host::namespace::Namespace;
 use weir_host::tap::Tap;
-use weir_stage::host::FRAMES;
-use weir_stage::{HostInterface, HostSide, Load, Service, Waits};
+use weir_stage::host::{FRAMES, HostFrame};
+use weir_stage::{Frames, HostInterface, HostSide, Load, Service, Waits};
+use weir_wire::segments::{self, Train};
 
 use super::{Bell, LOOK, SideSlot, bell, enter};
 use crate::log;
 
-/// Frames of one TAP that are read before others have their turn.
+/// Frames of one TAP that are taken before others have their turn; those into which the last one is cut come on top.
 const AT_ONCE: usize = 64;
 
 /// TAPs that are looked at in one step.
@@ -52,6 +53,10 @@ pub(super) struct Taps {
     /// What was wrong with an interface, by name, told once.
     wrong: HashMap<String, String>,
     buffer: Vec<u8>,
+    /// Frames of Linux's on their way to where there may be no room for them.
+    from: VecDeque<HostFrame>,
+    /// Which of the TAPs that have frames comes first.
+    turn: usize,
     /// When it is looked again whether the namespace is there, and what did not work is tried again.
     look: u64,
     moved: usize,
@@ -79,6 +84,8 @@ impl Taps {
             version: None,
             wrong: HashMap::new(),
             buffer: vec![0; LONGEST],
+            from: VecDeque::new(),
+            turn: 0,
             look: 0,
             moved: 0,
             now: 0,
@@ -90,6 +97,8 @@ impl Taps {
         let side = self.slot.get()?;
         if !std::ptr::eq(side.frames(), self.side.frames()) {
             self.side.frames().attend(None);
+            // Numbers of interfaces are its own.
+            self.from.clear();
             attend(&*side, &self.bell);
             (self.side, self.version) = (side, None);
         }
@@ -169,39 +178,68 @@ impl Taps {
         Ok(())
     }
 
-    /// Hands frames to Linux.
+    /// Hands frames to Linux, segments of TCP in order as one.
     fn deliver(&mut self) {
-        for (interface, frame) in self.side.frames().take_for_linux(FRAMES) {
-            let tap = self.names.get(&interface).and_then(|name| self.taps.get(name));
-            let taken = tap.is_some_and(|known| known.tap.write(&frame).unwrap_or(false));
-            if !taken {
-                self.side.frames().note_refused();
+        let frames = self.side.frames().take_for_linux(FRAMES);
+        for train in segments::trains(&frames) {
+            if !self.hand_over(&train, &frames).unwrap_or(false) {
+                train.places.iter().for_each(|_| self.side.frames().note_refused());
             }
-            self.moved += 1;
         }
+        self.moved += frames.len();
     }
 
-    /// Takes frames of Linux's, as many as there is room for.
+    /// Hands over what goes as one; whether Linux took it.
+    fn hand_over(&self, train: &Train, frames: &[HostFrame]) -> io::Result<bool> {
+        let of_train = train.places.iter().filter_map(|place| frames.get(*place));
+        let Some((interface, first)) = of_train.clone().next() else { return Ok(true) };
+        let Some(known) = self.names.get(interface).and_then(|name| self.taps.get(name)) else { return Ok(false) };
+        let Some((headers, cut)) = train.joined(frames) else { return known.tap.write(None, [&**first]) };
+        let data = of_train.filter_map(|(_, frame)| frame.get(headers.len()..));
+        known.tap.write(Some(cut), std::iter::once(&*headers).chain(data))
+    }
+
+    /// Takes frames of Linux's, as many as there is room for; another TAP comes first each time, for there may be room for one only.
     fn collect(&mut self) -> Result<(), String> {
         let mut ready = [const { MaybeUninit::<epoll::Event>::uninit() }; READY];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let (ready, _) = epoll::wait(&self.epoll, &mut ready, Some(&at_once))
             .map_err(|error| format!("it cannot be waited for: {error}"))?;
-        let ready: Vec<u64> = ready.iter().map(|event| event.data.u64()).collect();
-        let frames = self.side.frames();
-        for known in self.taps.values().filter(|known| ready.contains(&u64::from(known.tap.index()))) {
+        self.turn = self.turn.wrapping_add(1);
+        let first = self.turn.checked_rem(ready.len()).unwrap_or(0);
+        for event in ready.iter().cycle().skip(first).take(ready.len()) {
+            if !put(&mut self.from, self.side.frames()) {
+                return Ok(());
+            }
+            let index = event.data.u64();
+            let Some(known) = self.taps.values().find(|known| u64::from(known.tap.index()) == index) else { continue };
             for _ in 0..AT_ONCE {
-                if frames.room() == 0 {
-                    return Ok(());
+                if self.from.len() >= AT_ONCE {
+                    break;
                 }
                 // One that is set down or gone says so until its interface follows.
-                let Ok(Some(length)) = known.tap.read(&mut self.buffer) else { break };
-                frames.put(known.told.id, self.buffer.get(..length).unwrap_or_default());
+                let Ok(Some((length, left))) = known.tap.read(&mut self.buffer) else { break };
+                let frame = self.buffer.get(..length).unwrap_or_default().to_vec();
+                let from = &mut self.from;
+                let mut keep = |frame: Vec<u8>| from.push_back((known.told.id, frame.into()));
+                match left {
+                    None => keep(frame),
+                    Some(left) if segments::finish(frame, left, &mut keep) => {}
+                    Some(_) => self.side.frames().note_lost(),
+                }
                 self.moved += 1;
             }
         }
+        put(&mut self.from, self.side.frames());
         Ok(())
     }
+}
+
+/// Hands on frames of Linux's; whether there was room for all.
+fn put(from: &mut VecDeque<HostFrame>, to: &Frames) -> bool {
+    let room = to.room().min(from.len());
+    from.drain(..room).for_each(|(interface, frame)| to.put(interface, frame));
+    from.is_empty()
 }
 
 /// Is there for the frames of a side, and for changes of its interfaces.
@@ -214,9 +252,9 @@ fn attend(side: &dyn HostSide, bell: &Bell) {
 impl Service for Taps {
     fn waits(&self) -> Waits<'_> {
         let mut waits = Waits { readable: vec![self.bell.as_fd()], until: Some(self.look), ..Waits::default() };
-        match self.side.frames().room() {
-            0 => waits.until = Some(self.now.saturating_add(BREATH)),
-            _ => waits.readable.push(self.epoll.as_fd()),
+        match self.from.is_empty() {
+            false => waits.until = Some(self.now.saturating_add(BREATH)),
+            true => waits.readable.push(self.epoll.as_fd()),
         }
         waits
     }

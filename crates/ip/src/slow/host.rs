@@ -1,6 +1,7 @@
 //! Frames between Linux and the links. On a link only Weir speaks ARP and neighbour discovery: what Linux asks for there is answered from
 //! Weir's own table of neighbours, which asks the link if need be. All else that Linux sends leaves as it is.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ use crate::host::{ASKED, Asked};
 /// Frames of Linux's that are sent in one call.
 const AT_ONCE: usize = 256;
 
+/// How long they wait for room behind a port, nanoseconds.
+const PATIENCE: u64 = 5_000_000;
+
 impl Call<'_, '_> {
     /// Whether Linux speaks for the VRF that a packet came in by. Of what comes by lines it sees nothing: they are the function's. Nor of what
     /// was redirected: it has no interface in the VRF that it came in by for addresses of another.
@@ -36,18 +40,32 @@ impl Call<'_, '_> {
         self.out.send(packet, if taken { Exit::Delivered } else { Exit::HostFull });
     }
 
-    /// Takes the frames of Linux's that wait, as many as one call sends.
+    /// Takes the frames of Linux's that wait, as many as one call sends. While there is no room behind the port of the first, it waits, so that Linux's
+    /// own queues fill; but not for long, for others wait behind it.
     pub(super) fn hear_linux(&mut self) {
         if !self.control.hosts.are_any() {
             return;
         }
         let waiting: Vec<Arc<Frames>> =
             self.control.hosts.all_frames().filter(|frames| frames.has_of_linux()).map(Arc::clone).collect();
+        let now = self.out.now();
+        let is_patient = self.stuck.is_none_or(|since| now.saturating_sub(since) < PATIENCE);
+        let (mut room, mut is_stuck) = (BTreeMap::new(), false);
         for frames in waiting {
-            for (interface, frame) in frames.take_of_linux(AT_ONCE) {
+            let (interfaces, out) = (&self.control.interfaces, &*self.out);
+            let taken = frames.take_of_linux(AT_ONCE, |interface| {
+                let Some(port) = interfaces.get(interface).and_then(|found| found.wanted.port) else { return true };
+                let room = room.entry(port).or_insert_with(|| out.room_at_indexed(port));
+                let has_room = *room > 0;
+                *room = room.saturating_sub(1);
+                is_stuck |= !has_room;
+                has_room || !is_patient
+            });
+            for (interface, frame) in taken {
                 self.take_in(&frames, interface, &frame);
             }
         }
+        *self.stuck = is_stuck.then(|| self.stuck.unwrap_or(now));
     }
 
     fn take_in(&mut self, frames: &Frames, interface: InterfaceId, frame: &[u8]) {

@@ -6,7 +6,7 @@ use weir_wire::icmp::Icmp;
 use weir_wire::tcp::Tcp;
 use weir_wire::udp::Udp;
 use weir_wire::vlan::Vlan;
-use weir_wire::{Ethernet, Ipv4, View, checksum, flow, ipv4, udp, validity};
+use weir_wire::{Ethernet, Ipv4, View, checksum, flow, ipv4, segments, udp, validity};
 
 use super::Target;
 
@@ -40,6 +40,7 @@ fn run(input: &[u8]) -> bool {
     let Some((_, rest)) = Ethernet::split(input) else { return false };
     // The same bytes stand for every protocol, whatever the frame says.
     arp(rest);
+    long_frames(input);
     for length in [Vlan::LEN, Icmp::LEN, Udp::LEN, Tcp::LEN, Ipv4::LEN] {
         views(rest, length);
     }
@@ -50,6 +51,17 @@ fn run(input: &[u8]) -> bool {
         return ipv4_packet(&packet);
     }
     valid
+}
+
+/// Two frames go to a kernel, each once; and one is cut as its own first bytes say, into nothing longer than it.
+fn long_frames(frame: &[u8]) {
+    let frames = [(0, frame), (0, frame)];
+    let trains = segments::trains(&frames);
+    assert_eq!(trains.iter().map(|train| train.places.len()).sum::<usize>(), frames.len());
+    trains.iter().for_each(|train| drop(train.joined(&frames)));
+    let [start, size, offset, ..] = *frame else { return };
+    let left = segments::Left { start: start.into(), offset: offset.into(), size: size.into() };
+    segments::finish(frame.to_vec(), left, &mut |segment| assert!(segment.len() <= frame.len()));
 }
 
 /// Views exist if the bytes are enough for them, and only then.
