@@ -1,5 +1,5 @@
 //! TAP devices: Ethernet interfaces of the kernel's whose other end is a descriptor.
-#![allow(unsafe_code, reason = "the request that makes a TAP device has no safe wrapper; see SAFETY.md")]
+#![allow(unsafe_code, reason = "requests to TAP devices have no safe wrapper; see SAFETY.md")]
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
