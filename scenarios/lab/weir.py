@@ -111,6 +111,15 @@ class Weir:
         check_account(stats)
         return stats
 
+    def ran(self):
+        """Seconds that each thread has run, by name."""
+        ran = {}
+        for stat in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/stat"):
+            name, rest = stat.read_text(encoding="ascii").split("(", 1)[1].rsplit(") ", 1)
+            user, system = (int(ticks) for ticks in rest.split()[11:13])
+            ran[name] = ran.get(name, 0) + (user + system) / os.sysconf("SC_CLK_TCK")
+        return ran
+
     def drops(self):
         """Packets dropped so far: {"stage reason": packets}."""
         return drops_of(self.stats())

@@ -124,6 +124,7 @@ def main():
         config = _CONFIG.format(frames=folder / "frames.pcap", netns=control.name, gateways=_GATEWAYS)
         with Weir(None, config) as weir:
             assert wait_for(lambda: control.run("ip", "-o", "link").count("LOWER_UP") == 3), weir.log()
+            assert wait_for(lambda: all(row["usable"] for row in weir.show("addresses"))), weir.show("addresses")
             before, memory = routes_of_linux(weir), resident(weir)
             load(control, weir, folder, tables, before, memory)
             agree(control, weir, options.destinations, tables)
@@ -137,7 +138,7 @@ def load(control, weir, folder, tables, before, memory):
     for family in (4, 6):
         batch(folder / f"{family}.batch", tables[family], family, "add")
     wanted = before + len({prefix for prefix, _ in tables[4]}) + len({prefix for prefix, _ in tables[6]})
-    start = time.monotonic()
+    start, ran = time.monotonic(), weir.ran()
     for family in (4, 6):
         control.run("ip", f"-{family}", "-force", "-batch", str(folder / f"{family}.batch"), check=False, timeout=300)
     told = time.monotonic()
@@ -145,6 +146,10 @@ def load(control, weir, folder, tables, before, memory):
     wait_for(lambda: there.append(routes_of_linux(weir)) or there[-1] >= wanted, timeout=30, interval=0.02)
     end = time.monotonic()
     print(f"routes: {there[-1] - before} of {wanted - before}; told by the kernel in {told - start:.2f} s, in Weir's table {end - told:.2f} s after the last")
+    # Workers look for packets all the time.
+    took = {name: now - ran.get(name, 0) for name, now in weir.ran().items() if not name.removeprefix("weir-").isdigit()}
+    told = ", ".join(f"{name} {seconds:.2f}" for name, seconds in sorted(took.items()) if seconds >= 0.1)
+    print(f"seconds of a core that it took Weir: {sum(took.values()):.2f} ({told})")
     print(f"memory: {resident(weir) - memory:.0f} MiB more, {resident(weir):.0f} MiB in all")
     lost = weir.log().count("the kernel told more than was read")
     print(f"read anew because messages were lost: {lost} times")

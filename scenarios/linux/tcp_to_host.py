@@ -34,21 +34,11 @@ def _iperf(server, client, address, seconds, *more):
     return said["end"]["sum_received"]["bits_per_second"] / 1e9
 
 
-def _ran(weir):
-    """Seconds that each thread of Weir's has run, by name."""
-    ran = {}
-    for stat in pathlib.Path(f"/proc/{weir.process.pid}/task").glob("*/stat"):
-        name, rest = stat.read_text().split("(", 1)[1].rsplit(") ", 1)
-        user, system = (int(ticks) for ticks in rest.split()[11:13])
-        ran[name] = ran.get(name, 0) + (user + system) / os.sysconf("SC_CLK_TCK")
-    return ran
-
-
 def _measure(net, seconds, what, *more):
-    before = _ran(net.weir)
+    before = net.weir.ran()
     rate = _iperf(net.control, net.lan, "10.0.0.1", seconds, *more)
     gigabytes = rate * seconds / 8
-    cost = {name: (ran - before.get(name, 0)) / gigabytes for name, ran in _ran(net.weir).items()}
+    cost = {name: (ran - before.get(name, 0)) / gigabytes for name, ran in net.weir.ran().items()}
     told = ", ".join(f"{name} {spent:.2f}" for name, spent in sorted(cost.items()) if spent >= 0.1)
     print(f"{what}: {rate:.2f} Gbit/s; seconds of a core for a gigabyte: {told}", flush=True)
 
