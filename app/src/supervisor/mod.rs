@@ -38,7 +38,7 @@ pub(crate) use config::{
 pub(crate) use control::ControlThreads;
 pub(crate) use failure::Failure;
 pub(crate) use joint::JointPort;
-use placing::{Cores, too_few_queues};
+use placing::{Cores, too_few_queues, with_port};
 pub(crate) use placing::{RunningFunction, blueprint, owners, parts};
 use ports::Buffers;
 pub(crate) use ports::{OpenPort, open};
@@ -191,9 +191,9 @@ impl Supervisor {
     pub(crate) fn tell_of_ports(&self) {
         let now = self.engine.now();
         for open in self.ports.values() {
-            for running in self.functions.iter().filter(|running| running.configured.has_port(&open.info.name)) {
-                running.instance.speed_changed(open.info.index, open.speed, now);
-                running.instance.link_changed(open.info.index, open.info.link_up, now);
+            for instance in with_port(&self.functions, &open.info.name) {
+                instance.speed_changed(open.info.index, open.speed, now);
+                instance.link_changed(open.info.index, open.info.link_up, now);
             }
         }
         shared::tell(&self.functions, &self.loaded.interface_infos(), now);
@@ -233,14 +233,12 @@ impl Supervisor {
             if (is_other || asks)
                 && let Some(speed) = open.ask_speed()
             {
-                for running in self.functions.iter().filter(|running| running.configured.has_port(&open.info.name)) {
-                    running.instance.speed_changed(open.info.index, speed, now);
-                }
+                let told = with_port(&self.functions, &open.info.name);
+                told.for_each(|instance| instance.speed_changed(open.info.index, speed, now));
             }
             if is_other {
-                for running in self.functions.iter().filter(|running| running.configured.has_port(&open.info.name)) {
-                    running.instance.link_changed(open.info.index, up, now);
-                }
+                let told = with_port(&self.functions, &open.info.name);
+                told.for_each(|instance| instance.link_changed(open.info.index, up, now));
                 self.engine.rouse();
             }
         }

@@ -24,6 +24,11 @@ pub(crate) struct RunningFunction {
     pub(crate) keep: bool,
 }
 
+/// The instances of those that have a port.
+pub(super) fn with_port<'f>(functions: &'f [RunningFunction], port: &str) -> impl Iterator<Item = &'f dyn Instance> {
+    functions.iter().filter(move |running| running.configured.has_port(port)).map(|running| &*running.instance)
+}
+
 impl RunningFunction {
     /// One that takes its place where it is configured.
     pub(crate) fn new(configured: &Configured, instance: Box<dyn Instance>) -> RunningFunction {

@@ -37,11 +37,11 @@ pub(crate) const PATIENCE: u64 = 1_000_000;
 /// The same for the control side, which is in nobody's way while it sleeps: it has no core of its own.
 pub(crate) const CONTROL_PATIENCE: u64 = 0;
 
-/// How long a worker sleeps that has to look for packets itself, nanoseconds. Nothing may be due in that time: who sleeps longer is awake so long
-/// before something is.
+/// How long a worker sleeps that has to look for packets itself, nanoseconds. One that is woken sleeps longer, but wakes up so long before something
+/// is due, so that it is not late.
 const SLEEP: u64 = 100_000;
 
-/// How long one sleeps at most that is woken, nanoseconds: so late it is where it was left something, and nobody saw that it slept.
+/// How long a worker sleeps at most that is woken, nanoseconds: so long waits what was left for it while it fell asleep, if nobody saw that.
 pub(crate) const LONGEST: u64 = 10_000_000;
 
 /// What the control side asks of a worker.

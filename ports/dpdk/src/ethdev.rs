@@ -1,6 +1,8 @@
 //! One device of DPDK's: attached by hot-plug, configured, started, and released when its last owner is
 //! done with it.
 
+mod speed;
+
 use std::ffi::{CStr, CString, c_int};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::PathBuf;
@@ -8,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use weir_dpdk_sys as sys;
-use weir_stage::LinkSpeed;
 
 use crate::bpf::Objects;
 use crate::devargs::Devargs;
@@ -61,16 +62,6 @@ pub(crate) struct Abilities {
     pub(crate) rss: u64,
     /// The most that its links can do, Mbit/s; 0 where the driver does not say.
     pub(crate) most_speed: u32,
-}
-
-/// Speeds in Mbit/s by the bits that DPDK has for them (`RTE_ETH_LINK_SPEED_`), from the second on; the first says that speeds are not negotiated.
-const SPEEDS: [u32; 16] =
-    [10, 10, 100, 100, 1_000, 2_500, 5_000, 10_000, 20_000, 25_000, 40_000, 50_000, 56_000, 100_000, 200_000, 400_000];
-
-/// The highest of such speeds; 0 if there is none that is known.
-fn most_speed(bits: u32) -> u32 {
-    let said = SPEEDS.into_iter().zip(1..).filter(|(_, bit)| bits >> bit & 1 == 1);
-    said.map(|(speed, _)| speed).max().unwrap_or(0)
 }
 
 /// An attached device. Dropped, it is stopped, closed and unplugged.
@@ -156,7 +147,7 @@ impl Ethdev {
             max_tx_queues: info.max_tx_queues,
             min_mtu: info.min_mtu,
             max_mtu: info.max_mtu,
-            most_speed: most_speed(info.speed_capa),
+            most_speed: speed::highest(info.speed_capa),
             rss: info.flow_type_rss_offloads & (sys::WEIR_RSS_IP | sys::WEIR_RSS_TCP | sys::WEIR_RSS_UDP),
         })
     }
@@ -207,22 +198,6 @@ impl Ethdev {
     pub(crate) fn link_up(&self) -> bool {
         // SAFETY: a port that exists.
         unsafe { sys::weir_link_up(self.port) == 1 }
-    }
-
-    /// How fast the link is, as the driver sees it, of a device that can do so many Mbit/s.
-    pub(crate) fn speed(&self, most: u32) -> LinkSpeed {
-        let (mut now, mut bits) = (0, 0);
-        // SAFETY: a port that exists, room for both numbers.
-        let rc = unsafe { sys::weir_link_speed(self.port, &raw mut now, &raw mut bits) };
-        let has = |bit| rc == 0 && now > 0 && bits & bit != 0;
-        LinkSpeed {
-            now,
-            most: most.max(now),
-            half_duplex: has(sys::WEIR_LINK_HALF_DUPLEX),
-            negotiated: has(sys::WEIR_LINK_NEGOTIATED),
-            // DPDK tells no medium.
-            medium: None,
-        }
     }
 
     /// The driver's counters.
@@ -282,8 +257,8 @@ impl Ethdev {
         Ok(())
     }
 
-    /// Sets up a receive queue of an AF_XDP device, and notes its socket. Takes home what the driver had put into the fill ring when it failed, which it does not do
-    /// itself.
+    /// Sets up a receive queue of an AF_XDP device, and notes its socket. Takes home what the driver had put into the fill ring when it failed,
+    /// which it does not do itself.
     fn xdp_queue(&self, pool: &Mempool, sockets: &mut Vec<RawFd>, set_up: impl FnOnce() -> c_int) -> c_int {
         let before = xsk::sockets();
         let (rc, taken) = pool.noting(usize::from(XDP_DESCRIPTORS), set_up);
@@ -510,20 +485,4 @@ fn take(port: u16) -> bool {
         taken.push(port);
     }
     free
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `rte_ethdev.h`: the first bit is no speed, those of 10 and 100 Mbit/s are there for half duplex, too.
-    #[test]
-    fn the_highest_speed_is_the_most() {
-        let cases =
-            [(0, 0), (1, 0), (1 << 1, 10), (1 << 3 | 1 << 2, 100), (1 << 5 | 1 << 4, 1_000), (1 << 8 | 1 << 5, 10_000)];
-        let all = [(1 << 11, 40_000), (1 << 14 | 1 << 13, 100_000), (u32::MAX, 400_000), (1 << 31, 0)];
-        for (bits, most) in cases.into_iter().chain(all) {
-            assert_eq!(most_speed(bits), most, "{bits:#x}");
-        }
-    }
 }
