@@ -181,7 +181,19 @@ impl Found {
         Found(u32::from_be_bytes([0, target, search, tags << 4 | ip as u8]))
     }
 
-    /// Nothing if a frame is to go the usual way.
+    /// What code finds of a frame, which was changed if it is to leave then; nothing, and nothing happened, if it is to go the usual way. Words that others
+    /// ask for are written, unless it leaves.
+    #[inline(always)]
+    pub(crate) fn by(
+        code: &Code,
+        window: &mut [u8; WINDOW],
+        length: usize,
+        in_port: u32,
+        words: &mut Words,
+    ) -> Option<Found> {
+        Found::of(code.run(window, [length as u64, in_port.into()], words))
+    }
+
     #[inline]
     fn of(answer: u32) -> Option<Found> {
         (answer != USUAL).then_some(Found(answer))
@@ -417,18 +429,10 @@ impl Compiled {
         }
     }
 
-    /// What becomes of a frame, which was changed if it is to leave then; nothing, and nothing happened, if that takes the usual way. Words that others ask for
-    /// are written, unless it leaves.
+    /// The code that was made last; for the tables as they are now if it is [in use](Compiled::is_in_use).
     #[inline]
-    pub(crate) fn find(
-        &self,
-        window: &mut [u8; WINDOW],
-        length: usize,
-        in_port: u32,
-        words: &mut Words,
-    ) -> Option<Found> {
-        let code = self.made.as_ref()?.code.as_ref().ok()?;
-        Found::of(code.run(window, [length as u64, in_port.into()], words))
+    pub(crate) fn code(&self) -> Option<&Code> {
+        self.made.as_ref()?.code.as_ref().ok()
     }
 
     /// Where what was found leads to.
@@ -457,8 +461,7 @@ impl Compiled {
 
     /// For how many of these code finds a flow; they are changed, and not counted.
     pub(crate) fn find_all(&self, frames: &mut [SampleFrame]) -> usize {
-        let code = self.made.as_ref().and_then(|made| made.code.as_ref().ok());
-        code.map_or(0, |code| sample::find_all(code, frames))
+        self.code().map_or(0, |code| sample::find_all(code, frames))
     }
 
     /// How many packets code decided about.

@@ -6,6 +6,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_mem::HugeSlice;
+use weir_mem::prefetch::prefetch_slice;
 use weir_openflow::group::Counted;
 
 use crate::fast::programs::ProgramNumber;
@@ -218,10 +219,34 @@ fn piece(rows: usize) -> HugeSlice<Row> {
 /// What a worker has counted of a table and its flows.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
-struct OfTable {
+pub(crate) struct OfTable {
     lookups: Count,
     matched: Count,
     flows: Rows,
+}
+
+impl OfTable {
+    /// Asks for the line of the flow in a slot, if there is one.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, slot: Slot) {
+        let (piece, at) = place(slot);
+        if let Some(piece) = self.flows.0.get(piece) {
+            prefetch_slice(piece, at);
+        }
+    }
+
+    /// Fetches the lines of flows, all at the same time. They are read and not asked for: hints are left out where too much was asked for already.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, slots: &[Slot]) {
+        let read = |slot: &Slot| self.flows.row(*slot).map_or(0, |[.., program]| get(program));
+        black_box(slots.iter().fold(0, |all, slot| all | read(slot)));
+    }
+
+    /// What it counts of the flow in a slot, and reads of it.
+    #[inline(always)]
+    pub(crate) fn of_flow(&self, slot: Slot) -> Option<OfFlow<'_>> {
+        self.flows.row(slot).map(OfFlow)
+    }
 }
 
 /// What workers have counted of a table and its flows.
@@ -272,20 +297,16 @@ impl TableCounts {
         }
     }
 
-    /// Fetches the lines that are read and written of flows that packets meet, all at the same time. They are read and not asked for: hints are left out where
-    /// the page is not at hand, or too much was asked for already, and then each packet waits for its line.
+    /// What a worker counts.
     #[inline(always)]
-    pub(crate) fn fetch(&self, worker: Worker, slots: impl Iterator<Item = Slot>) {
-        if let Some(table) = self.0.of(worker) {
-            let read = |slot| table.flows.row(slot).map_or(0, |[.., program]| get(program));
-            black_box(slots.fold(0, |all, slot| all | read(slot)));
-        }
+    pub(crate) fn of(&self, worker: Worker) -> Option<&OfTable> {
+        self.0.of(worker)
     }
 
     /// What a worker counts of the flow in a slot, and reads of it.
     #[inline(always)]
     pub(crate) fn of_flow(&self, worker: Worker, slot: Slot) -> Option<OfFlow<'_>> {
-        self.0.of(worker)?.flows.row(slot).map(OfFlow)
+        self.of(worker)?.of_flow(slot)
     }
 
     /// Packets were looked up.

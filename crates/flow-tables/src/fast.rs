@@ -7,6 +7,9 @@
 //! What most packets are needs no such way: their flows lead on until one changes the packet and sends it, by itself or by one bucket of a group. They go plainly, without it.
 //! Where the switch has machine code, that puts the words, and knows the flows of small tables.
 
+use std::slice;
+
+use weir_codegen::Code;
 use weir_openflow::Field;
 use weir_openflow::group::Counted;
 
@@ -14,16 +17,18 @@ use crate::compiled::{Found, Target, Then};
 use crate::counts::Worker;
 use crate::depth::Depth;
 use crate::fields::Fields;
-use crate::index::{BATCH, NO_SLOT, Slot};
+use crate::index::{Prefixes, Slot};
 use crate::meters::Metered;
 use crate::parse::{self, Ip, Layout};
 use crate::pipeline::Why;
+use crate::ports::Ports;
 use crate::switch::Switch;
-use crate::table::FlowTable;
 
 mod alike;
+pub(crate) mod direct;
 pub(crate) mod frame;
 mod going;
+mod met;
 mod plain;
 pub(crate) mod program;
 pub(crate) mod programs;
@@ -35,7 +40,9 @@ pub use frame::Frame;
 use frame::{At, TAG};
 pub use going::Copies;
 use going::{Desk, Going};
+use met::AllMet;
 use program::{End, Program};
+pub use short::Short;
 use short::Tally;
 use way::{MOST_FLOODED, Step, Steps, Way};
 
@@ -52,14 +59,13 @@ pub enum Forwarded {
 #[derive(Clone, Debug, Default)]
 struct Parsed {
     fields: Fields,
-    /// A flow that it meets in this table, unless it is changed before.
+    /// A flow that it meets in this table, unless it is changed before, if that is known beside those that were found at the same time.
     known: Option<(u8, Slot)>,
     in_port: u32,
     /// What machine code found, if it did.
     found: Option<Found>,
-    /// The table that it is looked up in when many are at the same time; any, where no code says which.
-    wants: Option<u8>,
     at: At,
+    /// Not said of what code found something of.
     is_fragment: bool,
 }
 
@@ -67,8 +73,7 @@ impl Parsed {
     /// What code found of a frame whose port is known. Where things are in it is of no account if it leaves at once.
     #[inline]
     fn set_found(&mut self, found: Found) {
-        (self.found, self.known, self.wants) = (Some(found), None, Some(found.search()));
-        self.is_fragment = false;
+        (self.found, self.known) = (Some(found), None);
     }
 
     /// What is known of a frame whose port is known, which is looked into so far.
@@ -82,7 +87,7 @@ impl Parsed {
         fields.set(Field::Metadata, 0);
         fields.set(Field::TunnelId, 0);
         self.is_fragment = layout.ip.is_some_and(|ip: Ip| ip.fragment);
-        (self.found, self.known, self.wants, self.at) = (None, None, None, At::of(&layout));
+        (self.found, self.known, self.at) = (None, None, At::of(&layout));
     }
 }
 
@@ -94,6 +99,8 @@ pub struct Frames {
     parsed: Vec<Parsed>,
     /// So many were looked into.
     count: usize,
+    /// The flows that they meet, of those that were found at the same time.
+    met: AllMet,
     /// How far those are looked into that code does not look into.
     depth: Depth,
     /// Code looks into frames.
@@ -116,6 +123,7 @@ impl Frames {
             worker,
             parsed: vec![Parsed::default(); most],
             count: 0,
+            met: AllMet::new(most),
             depth: Depth::Port,
             by_code: false,
             searches: false,
@@ -133,6 +141,44 @@ impl Frames {
     }
 }
 
+/// What looks into the frames of a batch, one after the other.
+pub struct Looking<'f> {
+    /// Code that does, where there is some.
+    code: Option<&'f Code>,
+    /// Flows among which most frames are looked up, if these are prefixes: what is read first is asked for.
+    prefixes: Option<&'f Prefixes>,
+    ports: &'f Ports,
+    parsed: slice::IterMut<'f, Parsed>,
+    count: &'f mut usize,
+    /// How far those are looked into that code does not look into.
+    depth: Depth,
+}
+
+impl Looking<'_> {
+    /// Looks into the next frame, which came in by the port of a number; it may be changed as its flows say. A frame for which there is no room is left out.
+    #[inline(always)]
+    pub fn look(&mut self, frame: &mut impl Frame, in_port: u32) {
+        let Some(parsed) = self.parsed.next() else { return };
+        *self.count += 1;
+        parsed.in_port = in_port;
+        match find_by_code(self.code, self.ports, frame, parsed) {
+            Some(found) => parsed.set_found(found),
+            None => parsed.set(frame.bytes(), self.depth),
+        }
+        if let Some(prefixes) = self.prefixes {
+            prefixes.prefetch(&parsed.fields.0);
+        }
+    }
+}
+
+/// What code finds of a frame, of which the port is known.
+#[inline(always)]
+fn find_by_code(code: Option<&Code>, ports: &Ports, frame: &mut impl Frame, parsed: &mut Parsed) -> Option<Found> {
+    let code = code.filter(|_| ports.receives(parsed.in_port))?;
+    let length = frame.bytes().len();
+    Found::by(code, frame.window()?, length, parsed.in_port, &mut parsed.fields.0)
+}
+
 impl Switch {
     /// How far it is looked into frames for flows, groups and settings.
     fn depth(&self) -> Depth {
@@ -144,33 +190,20 @@ impl Switch {
     #[inline]
     pub fn begin(&self, frames: &mut Frames) {
         frames.count = 0;
+        frames.met.clear();
         frames.depth = self.depth();
         // What would be too many copies is known too late where code changes frames.
         frames.by_code = self.is_compiled() && self.ports.count() <= MOST_FLOODED;
         frames.searches = self.tables.code().searches();
     }
 
-    /// Looks into the next frame of a batch, which came in by the port of a number; it may be changed as its flows say. A frame for which there is no room is
-    /// left out.
+    /// What looks into the frames of a batch.
     #[inline]
-    pub fn look(&self, frame: &mut impl Frame, in_port: u32, frames: &mut Frames) {
-        let Some(parsed) = frames.parsed.get_mut(frames.count) else { return };
-        frames.count += 1;
-        parsed.in_port = in_port;
-        match frames.by_code.then(|| self.find_by_code(frame, parsed)).flatten() {
-            Some(found) => parsed.set_found(found),
-            None => parsed.set(frame.bytes(), frames.depth),
-        }
-    }
-
-    /// What code finds of a frame, of which the port is known.
-    #[inline(always)]
-    fn find_by_code(&self, frame: &mut impl Frame, parsed: &mut Parsed) -> Option<Found> {
-        if !self.ports.receives(parsed.in_port) {
-            return None;
-        }
-        let length = frame.bytes().len();
-        self.tables.code().find(frame.window()?, length, parsed.in_port, &mut parsed.fields.0)
+    pub fn looking<'f>(&'f self, frames: &'f mut Frames) -> Looking<'f> {
+        let Frames { parsed, count, depth, by_code, .. } = frames;
+        let code = self.tables.code().code().filter(|_| *by_code);
+        let mut searched = self.tables.approached().filter_map(|(_, table)| table.prefixes());
+        Looking { code, prefixes: searched.next(), ports: &self.ports, parsed: parsed.iter_mut(), count, depth: *depth }
     }
 
     /// Looks the frames of a batch up, as far as their flows are found at the same time. The memory that all will need is asked for together.
@@ -179,9 +212,12 @@ impl Switch {
         if frames.is_led() {
             return;
         }
-        let Frames { worker, parsed, count, .. } = frames;
-        for parsed in parsed.get_mut(..*count).unwrap_or_default().chunks_mut(BATCH) {
-            self.tables.approached().for_each(|(number, table)| approach(*worker, number, table, parsed));
+        let Frames { parsed, count, met, .. } = frames;
+        let parsed = parsed.get(..*count).unwrap_or_default();
+        met.clear();
+        for (number, table) in self.tables.approached() {
+            let Some(room) = met.next(number, table.is_first_found()) else { break };
+            room.find(table, parsed);
         }
     }
 
@@ -196,8 +232,9 @@ impl Switch {
         copies: &mut impl Copies,
         now: u64,
     ) -> Option<Forwarded> {
-        let Frames { worker, parsed, steps, desk, .. } = frames;
+        let Frames { worker, parsed, met, steps, desk, .. } = frames;
         let (worker, parsed) = (*worker, parsed.get_mut(number)?);
+        parsed.known = parsed.known.or_else(|| met.find(number, parsed.found));
         let target = match parsed.found {
             Some(found) => {
                 let target = self.tables.code().target(found)?;
@@ -362,17 +399,5 @@ impl Switch {
     #[inline]
     fn program(&self, table: u8, slot: Slot) -> Option<&Program> {
         self.tables.get(table)?.in_slot(slot)?.program.as_deref()
-    }
-}
-
-/// Finds the flows that frames meet in a table, as far as they are found at the same time.
-#[inline]
-fn approach(worker: Worker, number: u8, table: &FlowTable, frames: &mut [Parsed]) {
-    let found = table.approach(worker, frames.iter().map(|frame| &frame.fields));
-    if table.is_first_found() {
-        // Where there are several such tables, the first is as good as any, unless code says which.
-        let wants = |frame: &Parsed| frame.wants.is_none_or(|table| table == number) && frame.known.is_none();
-        let met = frames.iter_mut().zip(found).filter(|(frame, slot)| *slot != NO_SLOT && wants(frame));
-        met.for_each(|(frame, slot)| frame.known = Some((number, slot)));
     }
 }

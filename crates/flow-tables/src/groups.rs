@@ -18,6 +18,7 @@ use crate::ports::Ports;
 mod one;
 
 pub use one::Group;
+pub(crate) use one::OnlyBucket;
 use one::{Counts, next, shares, watched};
 
 /// How many buckets a group may have.

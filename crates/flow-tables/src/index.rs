@@ -21,7 +21,8 @@ mod prefixes;
 mod rules;
 mod tuple;
 
-use prefixes::{LEAST_LENGTHS, Prefixes};
+use prefixes::LEAST_LENGTHS;
+pub(crate) use prefixes::Prefixes;
 use rules::Rules;
 use tuple::Tuple;
 
@@ -60,10 +61,18 @@ pub(crate) fn terms(key: &Key) -> Vec<Term> {
     all.filter(|(_, (_, mask))| *mask != 0).map(|(word, (value, mask))| Term { word, mask, value }).collect()
 }
 
+impl Term {
+    /// The bits in which a packet is not what is asked for.
+    #[inline(always)]
+    fn differs(self, words: &Words) -> u32 {
+        (words[usize::from(self.word) % WORDS] ^ self.value) & self.mask
+    }
+}
+
 /// Whether a packet is what all terms ask for.
 #[inline]
 fn meets(terms: &[Term], words: &Words) -> bool {
-    terms.iter().all(|term| (words[usize::from(term.word) % WORDS] ^ term.value) & term.mask == 0)
+    terms.iter().all(|term| term.differs(words) == 0)
 }
 
 /// How flows are found now.
@@ -167,6 +176,11 @@ impl Index {
             }
         }
         found.map(|(_, slot)| slot)
+    }
+
+    /// Flows that are prefixes, if there are many.
+    pub(crate) fn prefixes(&self) -> Option<&Prefixes> {
+        self.prefixes.as_deref()
     }
 
     /// Whether many packets can be looked up at the same time.

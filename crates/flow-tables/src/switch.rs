@@ -171,6 +171,7 @@ impl Switch {
         let Switch { tables, groups, ports, workers, .. } = self;
         tables.add_worker();
         groups.add_worker();
+        tables.see_groups(groups);
         ports.add_worker();
         let worker = Worker(*workers);
         *workers += 1;
@@ -207,7 +208,9 @@ impl Switch {
             self.checker().instructions(change.table, &change.matches, &change.instructions)?;
             fits(&change.matches, &change.instructions)?;
         }
-        self.tables.change(change, now)
+        let ended = self.tables.change(change, now);
+        self.tables.settle(&self.groups);
+        ended
     }
 
     /// Changes a group; the news of flows that ended by it.
@@ -217,11 +220,12 @@ impl Switch {
     /// As [`Switch::flow_mod`].
     pub fn group_mod(&mut self, change: &GroupMod, now: u64) -> Result<Vec<FlowRemoved>, Error> {
         if change.command == GroupCommand::Delete {
-            let gone: BTreeSet<u32> = self.groups.delete(change.group)?.into_iter().collect();
-            self.tables.note_groups(self.groups.needs());
+            let gone = self.groups.delete(change.group)?;
+            self.tables.note_groups(&gone, &self.groups);
             if gone.is_empty() {
                 return Ok(Vec::new());
             }
+            let gone = BTreeSet::from_iter(gone);
             let uses = |flow: &Flow| flow.groups().any(|group| gone.contains(&group));
             return Ok(self.tables.remove_where(uses, RemovedReason::GroupDelete, now));
         }
@@ -238,7 +242,7 @@ impl Switch {
             return Err(GroupModFailed::OutOfBuckets.into());
         }
         self.groups.set(change, &self.ports, now)?;
-        self.tables.note_groups(self.groups.needs());
+        self.tables.note_groups(&[change.group], &self.groups);
         Ok(Vec::new())
     }
 

@@ -6,9 +6,10 @@ use std::ops::Bound;
 
 use weir_openflow::group::Counted;
 
-use crate::counts::{OfFlow, TableCounts, Used, Worker};
+use crate::counts::{OfFlow, OfTable, TableCounts, Used, Worker};
 use crate::fields::{Fields, Key};
 use crate::flow::Flow;
+use crate::index::Prefixes;
 use crate::index::{BATCH, Index, NO_SLOT, Search, Slot};
 use crate::needs::Needs;
 
@@ -92,6 +93,12 @@ impl FlowTable {
     #[inline]
     pub(crate) fn meet(&self, worker: Worker, slot: Slot, packets: Counted, now: u64) {
         self.counts.meet(worker, slot, packets, now);
+    }
+
+    /// What a worker reads of flows, and counts of them.
+    #[inline(always)]
+    pub(crate) fn of_worker(&self, worker: Worker) -> Option<&OfTable> {
+        self.counts.of(worker)
     }
 
     /// What a worker reads of the flow of a slot, and counts of it.
@@ -185,18 +192,20 @@ impl FlowTable {
         self.index.find(&fields.0)
     }
 
+    /// Its flows that are prefixes, if there are many.
+    pub(crate) fn prefixes(&self) -> Option<&Prefixes> {
+        self.index.prefixes()
+    }
+
     /// Whether many packets can be looked up at the same time.
     pub(crate) fn can_approach(&self) -> bool {
         self.index.can_approach()
     }
 
-    /// The flows that packets are the first to meet among prefixes or rules, or [`NO_SLOT`]: all are found at the same time, and their memory is
-    /// asked for.
+    /// The flows that packets are the first to meet among prefixes or rules, or [`NO_SLOT`]: all are found at the same time.
     #[inline]
-    pub(crate) fn approach<'f>(&self, worker: Worker, packets: impl Iterator<Item = &'f Fields>) -> [Slot; BATCH] {
-        let slots = self.index.approach(packets.map(|fields| &fields.0));
-        self.counts.fetch(worker, slots.iter().copied().filter(|slot| *slot != NO_SLOT));
-        slots
+    pub(crate) fn approach<'f>(&self, packets: impl Iterator<Item = &'f Fields>) -> [Slot; BATCH] {
+        self.index.approach(packets.map(|fields| &fields.0))
     }
 
     /// Whether what [`FlowTable::approach`] finds is what packets meet: no other flow goes before.
@@ -208,7 +217,7 @@ impl FlowTable {
     /// Finds the flows of packets as those of batches are found, one batch after the other; how many meet one.
     pub fn find_all(&self, packets: &[Fields]) -> usize {
         let batch = |packets: &[Fields]| {
-            let (found, is_first) = (self.approach(Worker::default(), packets.iter()), self.is_first_found());
+            let (found, is_first) = (self.approach(packets.iter()), self.is_first_found());
             let known = found.into_iter().map(|slot| (is_first && slot != NO_SLOT).then_some(slot));
             packets.iter().zip(known).filter(|(packet, known)| self.find(packet, *known).is_some()).count()
         };

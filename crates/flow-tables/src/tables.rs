@@ -12,12 +12,13 @@ use weir_openflow::table::TableStats;
 use crate::compiled::{Compiled, Found, Made, Recipe, SampleFrame, Target, Templates, Then};
 use crate::counts::{Used, Worker};
 use crate::depth::{Depth, Depths};
+use crate::fast::direct::Direct;
 use crate::fast::program::Program;
 use crate::fast::programs::{ProgramNumber, Programs};
 use crate::fields::Key;
 use crate::flow::Flow;
+use crate::groups::Groups;
 use crate::index::Slot;
-use crate::needs::Needs;
 use crate::table::{FlowTable, Place};
 
 /// A flow's table and place.
@@ -115,6 +116,12 @@ impl Tables {
         self.approached.iter().filter_map(|number| Some((*number, self.get(*number)?)))
     }
 
+    /// What programs come to, by their numbers: [`Programs::directs`].
+    #[inline(always)]
+    pub(crate) fn directs(&self) -> &[Option<Direct>] {
+        self.programs.directs()
+    }
+
     /// The program of a number.
     #[inline(always)]
     pub(crate) fn program(&self, number: ProgramNumber) -> Option<&Program> {
@@ -147,9 +154,20 @@ impl Tables {
         self.compiled.allow(is_allowed, &self.tables);
     }
 
-    /// Sees what groups need, after every change of theirs.
-    pub(crate) fn note_groups(&mut self, needs: Needs) {
-        self.compiled.see_groups(needs, &self.tables);
+    /// Sees what groups are now, after these were changed or removed.
+    pub(crate) fn note_groups(&mut self, changed: &[u32], groups: &Groups) {
+        self.compiled.see_groups(groups.needs(), &self.tables);
+        changed.iter().for_each(|group| self.programs.see_group(*group, groups));
+    }
+
+    /// Sees what all groups are now.
+    pub(crate) fn see_groups(&mut self, groups: &Groups) {
+        self.programs.see_groups(groups);
+    }
+
+    /// Sees what flows do that are new: after every change of flows.
+    pub(crate) fn settle(&mut self, groups: &Groups) {
+        self.programs.settle(groups);
     }
 
     /// Counts packets that code decided about at the flows that they met.

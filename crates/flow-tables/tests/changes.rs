@@ -19,11 +19,11 @@ use weir_openflow::{Action, Field, Instruction, Match, Oxm};
 fn take(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> (Option<Became>, bool) {
     let (mut known, mut copies, mut frame) = (Frames::new(1, Worker::default()), Vec::new(), Buffer::of(bytes));
     switch.begin(&mut known);
-    switch.look(&mut frame, port, &mut known);
+    switch.looking(&mut known).look(&mut frame, port);
     switch.approach(&mut known);
     // Code that tries flows may have changed it.
     let looked = frame.bytes().to_vec();
-    let hastened = switch.hasten(0, &mut frame, &mut known, now);
+    let hastened = switch.short_way(&mut known, now).take(0, &mut frame);
     if hastened.is_none() {
         assert_eq!(frame.bytes(), looked, "it gave up, and changed something");
     }

@@ -32,7 +32,7 @@ fn forward(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> Option<Bec
     let (mut known, mut copies) = (Frames::new(1, Worker::default()), Vec::new());
     let mut frame = Buffer::of(bytes);
     switch.begin(&mut known);
-    switch.look(&mut frame, port, &mut known);
+    switch.looking(&mut known).look(&mut frame, port);
     switch.approach(&mut known);
     let became = pipelines::take(switch, 0, &mut frame, &mut known, &mut copies, now);
     if frame.bytes().len() == bytes.len() {

@@ -3,11 +3,11 @@
 
 mod pipelines;
 
-use pipelines::{Became, Buffer, by_definition, compile, counted, flows, frame, ways_out};
+use pipelines::{Became, Packets, by_definition, compile, counted, flows, frame, take_all, ways_out};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
-use weir_flow_tables::{Forwarded, Frame, Frames, Switch, Worker};
+use weir_flow_tables::Worker;
 use weir_openflow::Instruction;
 use weir_openflow::flow::FlowMod;
 
@@ -17,40 +17,6 @@ const WORKERS: usize = 4;
 const ROUNDS: usize = 20;
 /// A batch.
 const BATCH: usize = 32;
-
-/// Each with the port that it comes in by.
-type Packets = Vec<(u32, Vec<u8>)>;
-
-/// Takes packets through by the fast path, batch by batch; what became of each, or nothing if that takes the interpreter.
-fn take(switch: &Switch, worker: Worker, packets: &Packets) -> Vec<Option<Became>> {
-    let (mut known, mut became) = (Frames::new(BATCH, worker), Vec::new());
-    for batch in packets.chunks(BATCH) {
-        let mut buffers: Vec<Buffer> = batch.iter().map(|(_, bytes)| Buffer::of(bytes)).collect();
-        switch.begin(&mut known);
-        let is_led = known.is_led();
-        if !is_led {
-            buffers.iter_mut().zip(batch).for_each(|(frame, (port, _))| switch.look(frame, *port, &mut known));
-            switch.approach(&mut known);
-        }
-        for ((number, frame), (port, _)) in buffers.iter_mut().enumerate().zip(batch) {
-            let mut copies = Vec::new();
-            let led = if is_led {
-                switch.lead(frame, *port, &mut known, 0)
-            } else {
-                switch.hasten(number, frame, &mut known, 0)
-            };
-            let number = if is_led { 0 } else { number };
-            let forwarded =
-                led.map(Forwarded::Sent).or_else(|| switch.forward(number, frame, &mut known, &mut copies, 0));
-            became.push(forwarded.map(|forwarded| match forwarded {
-                Forwarded::Sent(port) => Ok([vec![(port, frame.bytes().to_vec())], copies].concat()),
-                Forwarded::Dropped(why) => Err(why),
-            }));
-        }
-        switch.settle(&mut known, 0);
-    }
-    became
-}
 
 /// Flows without meters: what those let through depends on the order in which packets come.
 fn without_meters(mut flows: Vec<FlowMod>) -> Vec<FlowMod> {
@@ -74,7 +40,9 @@ fn compare(flows: &[FlowMod], packets: &[Packets], by_code: bool) -> usize {
         let threads: Vec<_> = workers
             .into_iter()
             .zip(packets)
-            .map(|(worker, packets)| scope.spawn(move || (0..ROUNDS).map(|_| take(switch, worker, packets)).collect()))
+            .map(|(worker, packets)| {
+                scope.spawn(move || (0..ROUNDS).map(|_| take_all(switch, worker, packets, BATCH)).collect())
+            })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_flow_tables::agent::Beside;
-use weir_flow_tables::{Copies, Forwarded, Frame, Frames, Packet, Why, Worker};
+use weir_flow_tables::{Copies, Forwarded, Frame, Frames, Packet, Short, Why, Worker};
 use weir_packet::{BATCH, Batch, HEADROOM, Held, LaneId, Lanes, REACH, Slot, Slots};
 use weir_stage::{Declaration, Out, PortInfo, Stage};
 
@@ -251,31 +251,46 @@ impl Ports {
         frames: &mut Frames,
         out: &mut Out<'_>,
     ) -> u64 {
-        let switch = &core.agent.switch;
-        batch.each(|slot, packet, lanes| switch.look(&mut InPlace(packet), self.number(lanes, slot), frames));
+        let (switch, now) = (&core.agent.switch, out.now());
+        let mut looking = switch.looking(frames);
+        batch.each(|slot, packet, lanes| looking.look(&mut InPlace(packet), self.number(lanes, slot)));
         switch.approach(frames);
-        let (now, mut nth, mut left) = (out.now(), 0, 0);
+        let left = self.hasten(switch.short_way(frames, now), batch, out);
+        let mut more = 0;
+        if left != 0 {
+            let live = batch.live();
+            batch.each_in(left, |slot, packet, lanes| {
+                let nth = (live & (slot.bit() - 1)).count_ones() as usize;
+                if !self.forward((shared, core), (slot, packet, lanes), (nth, &mut *frames), out) {
+                    more |= slot.bit();
+                }
+            });
+        }
+        switch.settle(frames, now);
+        more
+    }
+
+    /// Takes those of a batch that go the short way; answers which ones are left.
+    #[inline]
+    fn hasten(&self, mut short: Short<'_>, batch: &mut Batch, out: &mut Out<'_>) -> u64 {
+        let (mut nth, mut left) = (0, 0);
         let (mut last, mut way) = (0, None);
-        batch.each(|slot, packet, lanes| {
-            let hastened = match packet.len() {
-                14.. => core.agent.switch.hasten(nth, &mut InPlace(packet), frames, now),
+        batch.each(|slot, packet, _| {
+            let taken = match packet.len() {
+                14.. => short.take(nth, &mut InPlace(packet)),
                 _ => None,
             };
-            match hastened {
+            match taken {
                 Some(port) => {
                     if port != last {
                         (last, way) = (port, way_of(port, self.count));
                     }
                     answer_way(way, slot, out);
                 }
-                None if !self.forward((shared, core), (slot, packet, lanes), (nth, &mut *frames), out) => {
-                    left |= slot.bit();
-                }
-                None => {}
+                None => left |= slot.bit(),
             }
             nth += 1;
         });
-        core.agent.switch.settle(frames, now);
         left
     }
 

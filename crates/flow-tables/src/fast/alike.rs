@@ -1,9 +1,13 @@
 //! Packets that code leads the same way, one after the other: they are counted together.
 
+use std::slice;
+
 use weir_openflow::group::Counted;
 
+use super::met::AllMet;
 use super::program::End;
-use super::{Frame, Frames};
+use super::short::{Short, Tally};
+use super::{Frame, Frames, Parsed, find_by_code};
 use crate::compiled::{Found, Then};
 use crate::counts::Worker;
 use crate::switch::Switch;
@@ -24,10 +28,10 @@ impl Switch {
     /// `None` if there is more to do: [`Switch::forward`] takes the frame then, as the first that was looked into.
     #[inline]
     pub fn lead(&self, frame: &mut impl Frame, in_port: u32, frames: &mut Frames, now: u64) -> Option<u32> {
-        let Frames { worker, parsed, alike, tally, depth, .. } = frames;
+        let Frames { worker, parsed, met, alike, tally, depth, .. } = frames;
         let parsed = parsed.first_mut()?;
         parsed.in_port = in_port;
-        let Some(found) = self.find_by_code(frame, parsed) else {
+        let Some(found) = find_by_code(self.tables.code().code(), &self.ports, frame, parsed) else {
             parsed.set(frame.bytes(), *depth);
             return None;
         };
@@ -41,11 +45,23 @@ impl Switch {
         }
         let Some(port) = self.leaves_by(found, in_port) else {
             parsed.set_found(found);
-            return self.take_short_way(frame, parsed, tally, now);
+            return self.take_one(frame, (parsed, met), tally, now);
         };
         let before = alike.replace(Alike { found, in_port, port, counted: Counted::one(bytes) });
         self.count_alike(*worker, before, now);
         Some(port)
+    }
+
+    /// Takes one frame the short way.
+    #[inline(never)]
+    fn take_one(
+        &self,
+        frame: &mut impl Frame,
+        (parsed, met): (&mut Parsed, &AllMet),
+        tally: &mut Tally,
+        now: u64,
+    ) -> Option<u32> {
+        Short::new(self, (slice::from_mut(parsed), met), tally, now).take(0, frame)
     }
 
     /// Counts all frames of a batch that were led, before anybody asks, and before anything changes.

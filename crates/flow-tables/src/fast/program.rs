@@ -119,6 +119,11 @@ impl Changes {
         self.filled = Derived(templates.fill(ops));
     }
 
+    /// The changes for machine code, if there may be any.
+    pub(super) fn filled(&self) -> Option<&Filled> {
+        self.filled.0.as_ref()
+    }
+
     /// Changes a frame of which code found this, if that goes; if not, nothing has happened. Code may write words beside that nobody needs.
     #[inline(always)]
     pub(crate) fn carry_out(&self, frame: &mut impl Frame, found: Found, results: &mut Words) -> bool {

@@ -1,24 +1,49 @@
 //! The programs of all flows of a switch: each once, and by its number.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use weir_openflow::Instruction;
 
-use super::program::Program;
+use super::direct::Direct;
+use super::program::{Act, End, Program};
 use crate::compiled::Templates;
+use crate::groups::Groups;
 
 /// The programs of flows. Flows that do the same have the same one: it is in the cache then, however many flows there are.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Programs {
     all: HashSet<Arc<Program>>,
     /// The same by their numbers.
     numbered: Vec<Option<Arc<Program>>>,
+    /// What they come to, if that is no more than changes and one port.
+    directs: Vec<Option<Direct>>,
+    /// The numbers of those that lead to a group, by the group.
+    by_group: HashMap<u32, Vec<ProgramNumber>>,
+    /// Those that came since it was seen last what programs come to.
+    fresh: Vec<ProgramNumber>,
     /// Numbers that no program has.
     free: Vec<ProgramNumber>,
     pub(crate) templates: Templates,
     /// With so many, those that no flow has any more are let go.
     tidy_at: usize,
+}
+
+impl Clone for Programs {
+    /// The same; what they come to is seen again, as groups of others count for themselves.
+    fn clone(&self) -> Programs {
+        let Programs { all, numbered, by_group, free, templates, tidy_at, .. } = self;
+        Programs {
+            all: all.clone(),
+            numbered: numbered.clone(),
+            directs: vec![None; numbered.len()],
+            by_group: by_group.clone(),
+            fresh: (0..numbered.len()).collect(),
+            free: free.clone(),
+            templates: templates.clone(),
+            tidy_at: *tidy_at,
+        }
+    }
 }
 
 impl Programs {
@@ -38,23 +63,65 @@ impl Programs {
         self.all.insert(Arc::clone(&program));
         match self.numbered.get_mut(number) {
             Some(place) => *place = Some(Arc::clone(&program)),
-            None => self.numbered.push(Some(Arc::clone(&program))),
+            None => {
+                self.numbered.push(Some(Arc::clone(&program)));
+                self.directs.push(None);
+            }
         }
+        if let Some(Act { end: End::Group(group), .. }) = program.plain {
+            self.by_group.entry(group).or_default().push(number);
+        }
+        self.fresh.push(number);
         Some(program)
+    }
+
+    /// Sees what programs that are new come to with these groups: after every change of flows.
+    pub(crate) fn settle(&mut self, groups: &Groups) {
+        let fresh = std::mem::take(&mut self.fresh);
+        fresh.into_iter().for_each(|number| self.see(number, groups));
+    }
+
+    /// Sees what the programs come to that lead to a group: after every change of it.
+    pub(crate) fn see_group(&mut self, group: u32, groups: &Groups) {
+        let led = self.by_group.get(&group).cloned().unwrap_or_default();
+        led.into_iter().for_each(|number| self.see(number, groups));
+    }
+
+    /// Sees what the programs come to that lead to groups.
+    pub(crate) fn see_groups(&mut self, groups: &Groups) {
+        let led: Vec<ProgramNumber> = self.by_group.values().flatten().copied().collect();
+        led.into_iter().for_each(|number| self.see(number, groups));
+    }
+
+    fn see(&mut self, number: ProgramNumber, groups: &Groups) {
+        let direct = self.get(number).and_then(|program| Direct::of(program, groups));
+        if let Some(place) = self.directs.get_mut(number) {
+            *place = direct;
+        }
     }
 
     /// Lets those go that no flow has.
     fn tidy(&mut self) {
-        let Programs { all, numbered, free, .. } = self;
+        let Programs { all, numbered, directs, by_group, free, .. } = self;
         // Two are kept here.
         all.retain(|program| Arc::strong_count(program) > 2);
-        for (number, place) in numbered.iter_mut().enumerate() {
+        for ((number, place), direct) in numbered.iter_mut().enumerate().zip(directs) {
             if place.as_ref().is_some_and(|program| Arc::strong_count(program) == 1) {
-                *place = None;
+                (*place, *direct) = (None, None);
                 free.push(number);
             }
         }
+        by_group.retain(|_, led| {
+            led.retain(|number| numbered.get(*number).is_some_and(Option::is_some));
+            !led.is_empty()
+        });
         self.tidy_at = (2 * self.all.len()).max(LEAST_TIDY);
+    }
+
+    /// What programs come to, by their numbers, where that is no more than changes and one port.
+    #[inline(always)]
+    pub(crate) fn directs(&self) -> &[Option<Direct>] {
+        &self.directs
     }
 
     /// The program of a number.

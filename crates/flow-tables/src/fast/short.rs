@@ -7,12 +7,16 @@
 use weir_openflow::group::Counted;
 use weir_openflow::port::number;
 
+use super::direct::Direct;
 use super::frame::Frame;
+use super::met::AllMet;
 use super::program::{Act, Changes, End};
+use super::programs::ProgramNumber;
 use super::{Frames, Parsed};
 use crate::compiled::{Found, MOST_MET, Met, Then};
-use crate::counts::Worker;
+use crate::counts::{OfTable, Worker};
 use crate::fields::Fields;
+use crate::index::Slot;
 use crate::ports::Ports;
 use crate::switch::Switch;
 
@@ -28,6 +32,9 @@ pub(super) struct Tally {
     port: u32,
     left: Counted,
 }
+
+/// The lines of flows are asked for so many packets ahead, while those before are taken: where all were asked for at once, nothing else was done until they had come.
+const AHEAD: usize = 16;
 
 /// Through so many groups a packet goes the short way, behind the first one.
 const MOST_THROUGH: usize = 4;
@@ -62,70 +69,204 @@ impl Tally {
     }
 }
 
+/// The short way, for the packets of a batch.
+pub struct Short<'f> {
+    switch: &'f Switch,
+    parsed: &'f mut [Parsed],
+    met: &'f AllMet,
+    tally: &'f mut Tally,
+    now: u64,
+    /// Where packets meet flows of which code found the same as of the packet before, if these were found at the same time.
+    here: Option<Here<'f>>,
+    /// What programs come to, by their numbers.
+    directs: &'f [Option<Direct>],
+}
+
+/// A table, and the flows of it that all packets of a batch meet.
+#[derive(Clone, Copy)]
+struct Here<'f> {
+    slots: &'f [Slot],
+    flows: &'f OfTable,
+}
+
 impl Switch {
-    /// Takes the frame of this number of those that were [looked into](Switch::look) and [looked up](Switch::approach), if it goes the short way: answers the port
-    /// that it is to be sent by, as it is now. It is counted when the batch is [settled](Switch::settle).
+    /// The short way, for frames that were [looked into](Switch::looking) and [looked up](Switch::approach). What it takes is counted when the batch is
+    /// [settled](Switch::settle).
+    #[inline]
+    pub fn short_way<'f>(&'f self, frames: &'f mut Frames, now: u64) -> Short<'f> {
+        let Frames { parsed, met, tally, .. } = frames;
+        Short::new(self, (parsed, met), tally, now)
+    }
+}
+
+impl<'f> Short<'f> {
+    #[inline]
+    pub(super) fn new(
+        switch: &'f Switch,
+        (parsed, met): (&'f mut [Parsed], &'f AllMet),
+        tally: &'f mut Tally,
+        now: u64,
+    ) -> Short<'f> {
+        let mut short = Short { switch, parsed, met, tally, now, here: None, directs: switch.tables.directs() };
+        short.here = short.tally.found.and_then(|found| short.here_for(found));
+        short
+    }
+
+    /// Takes the frame of this number, if it goes the short way: answers the port that it is to be sent by, as it is now.
     ///
     /// `None` if there is more to do, and nothing happened: [`Switch::forward`] takes it then.
-    #[inline]
-    pub fn hasten(&self, number: usize, frame: &mut impl Frame, frames: &mut Frames, now: u64) -> Option<u32> {
-        let Frames { parsed, tally, .. } = frames;
-        self.go_short_way(frame, parsed.get_mut(number)?, tally, now)
-    }
-
-    /// The same of one that was looked into.
-    #[inline(never)]
-    pub(super) fn take_short_way(
-        &self,
-        frame: &mut impl Frame,
-        parsed: &mut Parsed,
-        tally: &mut Tally,
-        now: u64,
-    ) -> Option<u32> {
-        self.go_short_way(frame, parsed, tally, now)
-    }
-
     #[inline(always)]
-    fn go_short_way(&self, frame: &mut impl Frame, parsed: &mut Parsed, tally: &mut Tally, now: u64) -> Option<u32> {
+    pub fn take(&mut self, number: usize, frame: &mut impl Frame) -> Option<u32> {
+        let parsed = self.parsed.get_mut(number)?;
         let found = parsed.found?;
-        let met = match parsed.known {
-            Some(met) => met,
-            None => self.find_first(found, parsed)?,
-        };
-        if tally.found != Some(found) || tally.in_port != parsed.in_port {
-            self.turn(tally, found, parsed.in_port, now);
+        if self.tally.found != Some(found) || self.tally.in_port != parsed.in_port {
+            self.turn(found, number);
         }
         let bytes = frame.bytes().len();
-        let port = match self.carry_out(met, (&mut *frame, found), parsed, tally, now) {
+        let port = match self.take_directly(number, frame, found) {
             Some(port) => port,
-            None => self.lead_on(met, (&mut *frame, found), parsed, tally, now)?,
+            None => self.take_otherwise(number, frame, found)?,
         };
-        tally.came.add(bytes);
-        tally.left.add(frame.bytes().len());
+        self.tally.came.add(bytes);
+        self.tally.left.add(frame.bytes().len());
         Some(port)
+    }
+
+    /// Packets come of which code found this; what came before is counted.
+    #[inline(never)]
+    fn turn(&mut self, found: Found, number: usize) {
+        let in_port = self.parsed.get(number).map_or(0, |parsed| parsed.in_port);
+        self.switch.turn(self.tally, found, in_port, self.now);
+        self.here = self.here_for(found);
+        if let Some(Here { slots, flows }) = self.here {
+            flows.fetch(slots.get(number..).unwrap_or_default().get(..AHEAD).unwrap_or_default());
+        }
+    }
+
+    /// The table that is searched for packets of which code found this, if flows of it were found at the same time.
+    fn here_for(&self, found: Found) -> Option<Here<'f>> {
+        let met = self.met.in_table(found.search())?;
+        let flows = self.switch.tables.get(met.table)?.of_worker(self.tally.worker)?;
+        Some(Here { slots: &met.slots, flows })
+    }
+
+    /// Takes a frame whose flow was found with those of others, and comes to no more than changes and one port.
+    #[inline(always)]
+    fn take_directly(&mut self, number: usize, frame: &mut impl Frame, found: Found) -> Option<u32> {
+        let Short { switch, parsed, tally, now, here, directs, .. } = self;
+        let Here { slots, flows } = here.as_ref()?;
+        if let Some(slot) = slots.get(number + AHEAD) {
+            flows.prefetch(*slot);
+        }
+        let flow = flows.of_flow(*slots.get(number)?)?;
+        let direct = directs.get(flow.program()?)?.as_ref()?;
+        let bytes = frame.bytes().len();
+        let goes = switch.go_directly(direct, (frame, found), parsed.get_mut(number)?, tally);
+        goes.then(|| {
+            flow.count(Counted::one(bytes), *now);
+            direct.port
+        })
+    }
+
+    /// Takes any other frame.
+    #[inline(never)]
+    fn take_otherwise(&mut self, number: usize, frame: &mut impl Frame, found: Found) -> Option<u32> {
+        let parsed = self.parsed.get_mut(number)?;
+        let met = match parsed.known.or_else(|| self.met.find(number, Some(found))) {
+            Some(met) => met,
+            None => self.switch.find_first(found, parsed)?,
+        };
+        let port = self.carry_out(number, met, (&mut *frame, found));
+        port.or_else(|| self.lead_on(number, met, (frame, found)))
     }
 
     /// Carries a flow out that a packet meets, and counts the packet there: answers the port. `None` if there is more to do, and nothing happened.
-    #[inline(always)]
+    #[inline(never)]
     fn carry_out(
-        &self,
+        &mut self,
+        number: usize,
         (table, slot): Met,
+        (frame, found): (&mut impl Frame, Found),
+    ) -> Option<u32> {
+        let Short { switch, tally, now, directs, .. } = self;
+        let flow = switch.tables.get(table)?.of_flow(tally.worker, slot)?;
+        let (program, bytes) = (flow.program()?, frame.bytes().len());
+        let parsed = self.parsed.get_mut(number)?;
+        let direct = directs.get(program).and_then(Option::as_ref);
+        let port = match direct {
+            Some(direct) if switch.go_directly(direct, (&mut *frame, found), parsed, tally) => direct.port,
+            _ => switch.go_by_program(program, (&mut *frame, found), parsed, tally)?,
+        };
+        flow.count(Counted::one(bytes), *now);
+        Some(port)
+    }
+
+    /// Takes a packet through the tables that this flow and those behind it lead on to, if they do nothing else, and then as before.
+    #[inline(never)]
+    fn lead_on(&mut self, number: usize, first: Met, (frame, found): (&mut impl Frame, Found)) -> Option<u32> {
+        let (switch, worker, now) = (self.switch, self.tally.worker, self.now);
+        let fields = &mut self.parsed.get_mut(number)?.fields;
+        let (bytes, before) = (frame.bytes().len(), fields.metadata());
+        let mut passed = [first; MOST_MET];
+        let count = switch.follow(worker, &mut passed, fields);
+        let led = count.and_then(|count| {
+            let (last, leading) = passed.get(..count)?.split_last()?;
+            Some((self.carry_out(number, *last, (frame, found))?, *last, leading))
+        });
+        let Some((port, last, leading)) = led else {
+            self.parsed.get_mut(number)?.fields.set_metadata(before);
+            return None;
+        };
+        // The first is of the table that all who came are counted at.
+        for (nth, (table, slot)) in leading.iter().enumerate() {
+            let table = switch.tables.get(*table)?;
+            table.count(worker, *slot, Counted::one(bytes), now);
+            if nth > 0 {
+                table.pass(worker, 1);
+            }
+        }
+        // It has counted the packet itself.
+        switch.tables.get(last.0)?.pass(worker, 1);
+        Some(port)
+    }
+}
+
+impl Switch {
+    /// Carries out what a program does for a packet that a flow led there: answers the port. `None` if there is more to do, and nothing happened.
+    #[inline(never)]
+    fn go_by_program(
+        &self,
+        number: ProgramNumber,
         (frame, found): (&mut impl Frame, Found),
         parsed: &mut Parsed,
         tally: &mut Tally,
-        now: u64,
     ) -> Option<u32> {
-        let flow = self.tables.get(table)?.of_flow(tally.worker, slot)?;
-        let Act { changes, end } = self.tables.program(flow.program()?)?.plain.as_ref()?;
-        let bytes = frame.bytes().len();
-        let port = match *end {
-            End::Port(port) => self.leave_by(port, changes, (frame, found), parsed, tally)?,
+        let Act { changes, end } = self.tables.program(number)?.plain.as_ref()?;
+        match *end {
+            End::Port(port) => self.leave_by(port, changes, (frame, found), parsed, tally),
             // What a group chooses by is what the packet is by then.
-            End::Group(number) if changes.is_nothing => self.go_by_group(number, (frame, found), parsed, tally)?,
-            _ => return None,
-        };
-        flow.count(Counted::one(bytes), now);
-        Some(port)
+            End::Group(number) if changes.is_nothing => self.go_by_group(number, (frame, found), parsed, tally),
+            _ => None,
+        }
+    }
+
+    /// Changes a packet, and counts it at the group that it goes by. If not, nothing happened.
+    #[inline(always)]
+    fn go_directly(
+        &self,
+        direct: &Direct,
+        (frame, found): (&mut impl Frame, Found),
+        parsed: &mut Parsed,
+        tally: &mut Tally,
+    ) -> bool {
+        let bytes = frame.bytes().len();
+        let goes = direct.port != parsed.in_port
+            && tally.leaves_by(&self.ports, direct.port)
+            && direct.change(frame, found, &mut parsed.fields.0);
+        if goes {
+            direct.count(tally.worker, bytes);
+        }
+        goes
     }
 
     /// Changes a packet that leaves by a port: answers the port. `None` if there is more to do, and nothing happened.
@@ -193,41 +334,6 @@ impl Switch {
             }
         }
         None
-    }
-
-    /// Takes a packet through the tables that this flow and those behind it lead on to, if they do nothing else, and then as before.
-    #[inline(never)]
-    fn lead_on(
-        &self,
-        first: Met,
-        (frame, found): (&mut impl Frame, Found),
-        parsed: &mut Parsed,
-        tally: &mut Tally,
-        now: u64,
-    ) -> Option<u32> {
-        let (bytes, before) = (frame.bytes().len(), parsed.fields.metadata());
-        let mut passed = [first; MOST_MET];
-        let led = self.follow(tally.worker, &mut passed, &mut parsed.fields).and_then(|count| {
-            let passed = passed.get(..count)?;
-            let (last, leading) = passed.split_last()?;
-            let port = self.carry_out(*last, (frame, found), parsed, tally, now)?;
-            Some((port, *last, leading))
-        });
-        let Some((port, last, leading)) = led else {
-            parsed.fields.set_metadata(before);
-            return None;
-        };
-        // The first is of the table that all who came are counted at.
-        for (nth, (table, slot)) in leading.iter().enumerate() {
-            let table = self.tables.get(*table)?;
-            table.count(tally.worker, *slot, Counted::one(bytes), now);
-            if nth > 0 {
-                table.pass(tally.worker, 1);
-            }
-        }
-        // It has counted the packet itself.
-        self.tables.get(last.0)?.pass(tally.worker, 1);
-        Some(port)
     }
 
     /// The flows that a packet meets from the first one on, which only lead on but for the last one: how many.

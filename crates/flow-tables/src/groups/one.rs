@@ -1,5 +1,7 @@
 //! One group, and what is counted of it.
 
+use std::sync::Arc;
+
 use weir_openflow::Action;
 use weir_openflow::group::{self, Bucket, Counted, GroupKind};
 use weir_openflow::port::number;
@@ -44,9 +46,10 @@ pub(super) fn shares(buckets: &[Bucket]) -> Option<Box<[u64]>> {
 }
 
 /// What workers have counted of a group, and of its buckets behind it: four each in a line, and no worker writes the lines of another one.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Counts {
-    lines: Box<[Line]>,
+    /// Shared with those who [count](OnlyBucket) without the group.
+    lines: Arc<[Line]>,
     /// How many of them each worker has.
     each: usize,
 }
@@ -55,16 +58,37 @@ pub(super) struct Counts {
 #[repr(align(64))]
 struct Line([Traffic; 4]);
 
+impl Clone for Counts {
+    fn clone(&self) -> Counts {
+        Counts { lines: self.lines.iter().cloned().collect(), each: self.each }
+    }
+}
+
+/// What is counted of a group with one bucket, and of that: a line for each worker.
+#[derive(Clone, Debug)]
+pub(crate) struct OnlyBucket(Arc<[Line]>);
+
+impl OnlyBucket {
+    /// Counts a packet of so many bytes.
+    #[inline(always)]
+    pub(crate) fn count(&self, worker: Worker, bytes: usize) {
+        if let Some(Line([all, bucket, ..])) = self.0.get(worker.0) {
+            all.add(Counted::one(bytes));
+            bucket.add(Counted::one(bytes));
+        }
+    }
+}
+
 impl Counts {
     pub(super) fn new(workers: usize, buckets: usize) -> Counts {
         let each = (buckets + 1).div_ceil(4);
-        Counts { lines: vec![Line::default(); workers * each].into_boxed_slice(), each }
+        Counts { lines: vec![Line::default(); workers * each].into(), each }
     }
 
     /// Counters for one worker more.
     pub(super) fn add_worker(&mut self) {
         let more = vec![Line::default(); self.each];
-        self.lines = std::mem::take(&mut self.lines).into_vec().into_iter().chain(more).collect();
+        self.lines = self.lines.iter().cloned().chain(more).collect();
     }
 
     /// What a worker has counted of the group, or of the bucket of a number, which is one more.
@@ -137,6 +161,13 @@ impl Group {
     #[inline]
     pub(crate) fn leg(&self, bucket: usize) -> Option<&Leg> {
         self.legs.get(bucket)?.as_ref()
+    }
+
+    /// What its only bucket does with all packets, whatever becomes of ports, and where these are counted; nothing if it may have another one for some of them.
+    pub(crate) fn only_leg(&self) -> Option<(&Leg, OnlyBucket)> {
+        let has_one = matches!(self.kind, GroupKind::All | GroupKind::Indirect) && self.buckets.len() == 1;
+        let leg = self.leg(0).filter(|_| has_one)?;
+        Some((leg, OnlyBucket(Arc::clone(&self.counts.lines))))
     }
 
     /// Counts a packet of so many bytes that goes to a bucket.

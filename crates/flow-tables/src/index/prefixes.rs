@@ -24,7 +24,7 @@ pub(super) const LEAST_LENGTHS: usize = 3;
 const MOST_GROUPS: u32 = 1 << 17;
 
 /// Flows that are prefixes of one field, and ask for the same of all others.
-pub(super) struct Prefixes {
+pub(crate) struct Prefixes {
     pub(super) field: Field,
     word: u8,
     rest: Vec<Term>,
@@ -63,6 +63,17 @@ fn prefix_of(field: Field, shape: impl Iterator<Item = (u8, u32)>) -> Option<u8>
         }
     }
     if has { length(found?) } else { None }
+}
+
+/// Gives what `of` says of each packet, up to [`BATCH`] of them: how many there are.
+#[inline(always)]
+fn each_of<'w>(
+    packets: impl Iterator<Item = &'w Words>,
+    (values, differs): (&mut [u32; BATCH], &mut [u32; BATCH]),
+    of: impl Fn(&Words) -> (u32, u32),
+) -> usize {
+    let places = values.iter_mut().zip(differs);
+    places.zip(packets).map(|((value, differs), words)| (*value, *differs) = of(words)).count()
 }
 
 impl Prefixes {
@@ -108,6 +119,12 @@ impl Prefixes {
         prefix_of(self.field, shape).is_some() && rest.eq(self.rest.iter().map(|term| (term.word, term.mask)))
     }
 
+    /// Asks for what the look-up of a packet reads first.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, words: &Words) {
+        self.table.reader().prefetch(words[usize::from(self.word) % WORDS]);
+    }
+
     /// The flow of the longest prefix.
     #[inline]
     pub(super) fn find(&self, words: &Words) -> Option<Slot> {
@@ -121,16 +138,23 @@ impl Prefixes {
     /// The flows of the longest prefixes of packets, up to [`BATCH`] of them, or [`NO_SLOT`]: all are looked up at the same time.
     #[inline]
     pub(super) fn approach<'w>(&self, packets: impl Iterator<Item = &'w Words>) -> [Slot; BATCH] {
-        let (mut values, mut slots, mut is_one) = ([0; BATCH], [NO_SLOT; BATCH], [false; BATCH]);
-        let mut count = 0;
-        for ((value, is_one), words) in values.iter_mut().zip(&mut is_one).zip(packets) {
-            (*value, *is_one) = (words[usize::from(self.word) % WORDS], meets(&self.rest, words));
-            count += 1;
-        }
+        let (mut values, mut slots, mut differs) = ([0; BATCH], [NO_SLOT; BATCH], [0; BATCH]);
+        let word = usize::from(self.word) % WORDS;
+        // Mostly they ask for the type of frames beside, which is two words.
+        let count = match self.rest[..] {
+            [first, second] => each_of(packets, (&mut values, &mut differs), |words| {
+                (words[word], first.differs(words) | second.differs(words))
+            }),
+            _ => each_of(packets, (&mut values, &mut differs), |words| {
+                (words[word], self.rest.iter().fold(0, |differs, term| differs | term.differs(words)))
+            }),
+        };
         if let (Some(values), Some(slots)) = (values.get(..count), slots.get_mut(..count)) {
             self.table.reader().lookup_batch(values, slots);
         }
-        slots.iter_mut().zip(is_one).filter(|(_, is_one)| !is_one).for_each(|(slot, _)| *slot = NO_SLOT);
+        for (slot, differs) in slots.iter_mut().zip(differs) {
+            *slot = if differs == 0 { *slot } else { NO_SLOT };
+        }
         slots
     }
 

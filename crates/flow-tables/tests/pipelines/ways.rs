@@ -112,7 +112,7 @@ pub fn take(
     now: u64,
 ) -> Option<Forwarded> {
     let before = frame.bytes().to_vec();
-    let became = match switch.hasten(number, frame, frames, now) {
+    let became = match switch.short_way(frames, now).take(number, frame) {
         Some(port) => Some(Forwarded::Sent(port)),
         None => {
             assert_eq!(frame.bytes(), before, "it gave up, and changed something");
@@ -120,6 +120,41 @@ pub fn take(
         }
     };
     switch.settle(frames, now);
+    became
+}
+
+/// Each with the port that it comes in by.
+pub type Packets = Vec<(u32, Vec<u8>)>;
+
+/// Takes packets through by the fast path, batch by batch; what became of each, or nothing if that takes the interpreter.
+pub fn take_all(switch: &Switch, worker: Worker, packets: &Packets, batch: usize) -> Vec<Option<Became>> {
+    let (mut known, mut became) = (Frames::new(batch, worker), Vec::new());
+    for batch in packets.chunks(batch) {
+        let mut buffers: Vec<Buffer> = batch.iter().map(|(_, bytes)| Buffer::of(bytes)).collect();
+        switch.begin(&mut known);
+        let is_led = known.is_led();
+        let mut hastened = vec![None; buffers.len()];
+        if !is_led {
+            let mut looking = switch.looking(&mut known);
+            buffers.iter_mut().zip(batch).for_each(|(frame, (port, _))| looking.look(frame, *port));
+            switch.approach(&mut known);
+            let mut short = switch.short_way(&mut known, 0);
+            let all = hastened.iter_mut().zip(&mut buffers).enumerate();
+            all.for_each(|(number, (hastened, frame))| *hastened = short.take(number, frame));
+        }
+        for ((number, frame), ((port, _), hastened)) in buffers.iter_mut().enumerate().zip(batch.iter().zip(hastened)) {
+            let mut copies = Vec::new();
+            let led = if is_led { switch.lead(frame, *port, &mut known, 0) } else { hastened };
+            let number = if is_led { 0 } else { number };
+            let forwarded =
+                led.map(Forwarded::Sent).or_else(|| switch.forward(number, frame, &mut known, &mut copies, 0));
+            became.push(forwarded.map(|forwarded| match forwarded {
+                Forwarded::Sent(port) => Ok([vec![(port, frame.bytes().to_vec())], copies].concat()),
+                Forwarded::Dropped(why) => Err(why),
+            }));
+        }
+        switch.settle(&mut known, 0);
+    }
     became
 }
 
@@ -139,7 +174,8 @@ pub fn approach(switch: &Switch, packets: &[(u32, Vec<u8>)]) -> Known {
     let mut frames = Frames::new(packets.len(), Worker::default());
     let mut buffers: Vec<Buffer> = packets.iter().map(|(_, bytes)| Buffer::of(bytes)).collect();
     switch.begin(&mut frames);
-    buffers.iter_mut().zip(packets).for_each(|(frame, (port, _))| switch.look(frame, *port, &mut frames));
+    let mut looking = switch.looking(&mut frames);
+    buffers.iter_mut().zip(packets).for_each(|(frame, (port, _))| looking.look(frame, *port));
     switch.approach(&mut frames);
     Known { frames, buffers }
 }

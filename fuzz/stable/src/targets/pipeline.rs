@@ -155,7 +155,7 @@ fn by_code(input: &[u8], compiled: &mut Switch, definition: &mut Switch) {
     let mut frame = InBuffer([input, &[0x45; 128]].concat(), input.len());
     let (mut known, mut copies) = (Frames::new(1, Worker::default()), Vec::new());
     compiled.begin(&mut known);
-    compiled.look(&mut frame, 2, &mut known);
+    compiled.looking(&mut known).look(&mut frame, 2);
     compiled.approach(&mut known);
     let became = compiled.forward(0, &mut frame, &mut known, &mut copies, 0);
     assert_eq!(frame.0.get(input.len()..), Some(&[0x45; 128][..]), "something changed behind the frame");
@@ -190,7 +190,7 @@ fn forward(input: &[u8], action: Action, after: Option<&Packet>) {
     let mut frame = input.to_vec();
     let mut known = Frames::new(1, Worker::default());
     switch.begin(&mut known);
-    switch.look(&mut frame, 2, &mut known);
+    switch.looking(&mut known).look(&mut frame, 2);
     switch.approach(&mut known);
     let mut copies = Vec::new();
     match switch.forward(0, &mut frame, &mut known, &mut copies, 0) {
