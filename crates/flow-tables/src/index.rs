@@ -185,23 +185,36 @@ impl Index {
 
     /// Whether many packets can be looked up at the same time.
     pub(crate) fn can_approach(&self) -> bool {
-        self.prefixes.is_some() || self.rules.is_some()
+        self.prefixes.is_some() || self.rules.is_some() || self.only_tuple().is_some()
     }
 
-    /// The flows that packets are the first to meet among prefixes or rules, or [`NO_SLOT`]; all are found at the same time.
+    /// The tuple that all flows stand in, if it is one, and there are more than are tried one after the other.
+    fn only_tuple(&self) -> Option<&Tuple> {
+        match self.tuples.as_slice() {
+            [tuple] if self.flows > FEW => Some(tuple),
+            _ => None,
+        }
+    }
+
+    /// The flows that packets are the first to meet among prefixes or rules, or [`NO_SLOT`], and in the only tuple those that are wanted; all are found at
+    /// the same time.
     #[inline]
-    pub(crate) fn approach<'w>(&self, packets: impl Iterator<Item = &'w Words>) -> [Slot; BATCH] {
+    pub(crate) fn approach<'w>(&self, packets: impl Iterator<Item = (&'w Words, bool)> + Clone) -> [Slot; BATCH] {
+        let all = packets.clone().map(|(words, _)| words);
         match (&self.rules, &self.prefixes) {
-            (Some(rules), _) => rules.approach(packets),
-            (None, Some(prefixes)) => prefixes.approach(packets),
-            (None, None) => [NO_SLOT; BATCH],
+            (Some(rules), _) => rules.approach(all),
+            (None, Some(prefixes)) => prefixes.approach(all),
+            (None, None) => self.only_tuple().map_or([NO_SLOT; BATCH], |tuple| {
+                tuple.approach(packets.map(|(words, is_wanted)| is_wanted.then_some(words)))
+            }),
         }
     }
 
     /// Whether a flow that is found so goes before all others.
     #[inline]
     pub(crate) fn is_first_found(&self) -> bool {
-        self.rules.is_some() || self.prefixes.as_ref().is_some_and(|prefixes| prefixes.lowest > self.beside)
+        let is_first_prefix = || self.prefixes.as_ref().is_some_and(|prefixes| prefixes.lowest > self.beside);
+        self.rules.is_some() || is_first_prefix() || self.only_tuple().is_some()
     }
 
     /// Adds a flow.
@@ -345,5 +358,50 @@ impl Priorities {
 
     fn highest(&self) -> u16 {
         self.0.last_key_value().map_or(0, |(priority, _)| *priority)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_openflow::flow::{FlowCommand, FlowMod};
+    use weir_openflow::{Match, Oxm};
+
+    use super::*;
+    use crate::fields::Fields;
+    use crate::switch::{Identity, Switch};
+
+    /// A packet from one of 4 addresses to one of 200.
+    fn fields(from: u32, to: u32) -> Vec<(Field, u128)> {
+        vec![(Field::EthType, 0x0800), (Field::Ipv4Src, from.into()), (Field::Ipv4Dst, to.into())]
+    }
+
+    #[test]
+    fn packets_find_together_in_one_tuple_what_each_finds_alone() {
+        let mut switch = Switch::new(Identity::default());
+        for n in 0..600_u32 {
+            let (from, to) = (n % 4, n.wrapping_mul(0x9e37_79b1) % 200);
+            let asked = fields(from, to).into_iter().map(|(field, value)| Oxm::exact(field, value));
+            let matches = Match::new(asked.collect()).unwrap();
+            let command = if n % 7 == 6 { FlowCommand::Delete } else { FlowCommand::Add };
+            switch.flow_mod(&FlowMod { command, ..FlowMod::add(0, (n % 3) as u16, matches, Vec::new()) }, 0).unwrap();
+        }
+        let table = switch.tables.get(0).unwrap();
+        assert_eq!((table.search(), table.can_approach(), table.is_first_found()), (Search::Exact, true, true));
+        let packet = |n: u32| {
+            let mut packet = Fields::default();
+            fields(n % 4, n / 4).into_iter().for_each(|(field, value)| packet.set(field, value));
+            packet
+        };
+        let packets: Vec<Fields> = (0..800).map(packet).collect();
+        let (mut found, is_wanted) = (0, |n: usize| !n.is_multiple_of(5));
+        for packets in packets.chunks(BATCH) {
+            let slots = table.approach(packets.iter().enumerate().map(|(n, packet)| (packet, is_wanted(n))));
+            for (n, (packet, slot)) in packets.iter().zip(slots).enumerate() {
+                let alone = table.find_slot(packet).filter(|_| is_wanted(n));
+                assert_eq!(slot, alone.unwrap_or(NO_SLOT), "{packet:?}");
+                found += u32::from(slot != NO_SLOT);
+            }
+        }
+        assert!((100..500).contains(&found), "{found} of 640");
     }
 }

@@ -49,6 +49,10 @@ pub(crate) fn all() -> Vec<Case> {
         case("stations-100", "by two tables of 100 Ethernet addresses, sources and destinations", |i, _, _| {
             stations(i)
         }),
+        case("hosts-1k", "a flow for each of 1,000 IPv4 addresses, packets to all at random", |i, _, _| {
+            hosts(i, 1_000)
+        }),
+        case("hosts-1m", "the same with a million", |i, _, _| hosts(i, 1_000_000)),
         case(
             "prefix-1",
             "one prefix: new addresses, one off the TTL; packets of one sender to one address",
@@ -238,6 +242,12 @@ fn table(count: usize) -> Vec<(u32, u32)> {
         all.insert(((site << 24 | random.below(1 << 24) as u32) & mask(length), length));
     }
     all.into_iter().collect()
+}
+
+/// A flow for each of so many addresses, and packets to them at random.
+fn hosts(instance: &dyn Instance, count: u32) -> Result<Traffic, String> {
+    let all: Vec<(u32, u32)> = (0..count).map(|n| (20 << 24 | n, 32)).collect();
+    prefixes(instance, &all, FRAMES)
 }
 
 /// A flow for each of some prefixes, the longer the first, and packets to so many addresses in them at random.

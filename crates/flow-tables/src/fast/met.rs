@@ -73,7 +73,9 @@ impl MetInTable {
     #[inline]
     pub(super) fn find(&mut self, table: &FlowTable, packets: &[Parsed]) {
         for (slots, packets) in self.slots.chunks_mut(BATCH).zip(packets.chunks(BATCH)) {
-            let found = table.approach(packets.iter().map(|packet| &packet.fields));
+            // Where code does not say where a packet is searched for, the first table is as likely as any.
+            let is_wanted = |packet: &Parsed| packet.found.map_or(0, Found::search) == self.table;
+            let found = table.approach(packets.iter().map(|packet| (&packet.fields, is_wanted(packet))));
             slots.iter_mut().zip(found).for_each(|(slot, found)| *slot = found);
         }
     }

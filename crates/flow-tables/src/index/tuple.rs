@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Priorities, Slot, Term};
+use weir_mem::prefetch::prefetch_slice;
+
+use super::{BATCH, NO_SLOT, Priorities, Slot, Term};
 use crate::table::Place;
 use crate::words::{WORDS, Words};
 
@@ -107,12 +109,38 @@ impl Tuple {
         self.highest
     }
 
+    /// The hash of what a packet has of the bits that are asked for.
+    #[inline]
+    fn hash_of(&self, words: &Words) -> u64 {
+        hash(self.shape.iter().map(|shape| word(words, shape)))
+    }
+
     /// The first of its flows that a packet meets.
     #[inline]
     pub(super) fn find(&self, words: &Words) -> Option<(Place, Slot)> {
-        let word = |(word, mask): &(u8, u32)| words[usize::from(*word) % WORDS] & mask;
-        let hash = hash(self.shape.iter().map(word));
-        let is_it = |values: &[u32]| values.iter().zip(&self.shape).all(|(value, shape)| *value == word(shape));
+        self.find_by(self.hash_of(words), words)
+    }
+
+    /// The same for those of up to [`BATCH`] packets that are there, or [`NO_SLOT`]: their hashes first, so that they wait for memory together.
+    pub(super) fn approach<'w>(&self, packets: impl Iterator<Item = Option<&'w Words>> + Clone) -> [Slot; BATCH] {
+        let (mut hashes, mut slots, last) = ([0; BATCH], [NO_SLOT; BATCH], self.tags.len() - 1);
+        for (hash, words) in hashes.iter_mut().zip(packets.clone()) {
+            let Some(words) = words else { continue };
+            *hash = self.hash_of(words);
+            let at = *hash as usize & last;
+            prefetch_slice(&self.tags, at);
+            prefetch_slice(&self.values, at * self.shape.len());
+            prefetch_slice(&self.heads, at);
+        }
+        for ((slot, hash), words) in slots.iter_mut().zip(hashes).zip(packets) {
+            *slot = words.and_then(|words| self.find_by(hash, words)).map_or(NO_SLOT, |(_, slot)| slot);
+        }
+        slots
+    }
+
+    #[inline]
+    fn find_by(&self, hash: u64, words: &Words) -> Option<(Place, Slot)> {
+        let is_it = |values: &[u32]| values.iter().zip(&self.shape).all(|(value, shape)| *value == word(words, shape));
         match self.seek(hash, is_it) {
             Found::At(at) => self.heads.get(at).copied().flatten().map(|head| (head.place, head.slot)),
             Found::Free(_) => None,
@@ -244,6 +272,12 @@ impl Tuple {
             }
         }
     }
+}
+
+/// The bits of a word of a packet that are asked for.
+#[inline]
+fn word(words: &Words, (word, mask): &(u8, u32)) -> u32 {
+    words[usize::from(*word) % WORDS] & mask
 }
 
 /// Every bit of the words reaches every bit of the lower half, which chooses the place, and of the upper one.
