@@ -37,13 +37,13 @@ pub const BATCH: usize = weir_simd::eight::KEYS;
 /// No rule.
 pub const NONE: u32 = u32::MAX;
 
-/// Keys to be looked up, word by word.
+/// Keys to be looked up.
 #[derive(Clone, Debug)]
-pub struct Keys<const W: usize>(pub [[u32; BATCH]; W]);
+pub struct Keys<const W: usize>(pub [[u32; W]; BATCH]);
 
 impl<const W: usize> Default for Keys<W> {
     fn default() -> Keys<W> {
-        Keys([[0; BATCH]; W])
+        Keys([[0; W]; BATCH])
     }
 }
 
@@ -51,15 +51,13 @@ impl<const W: usize> Keys<W> {
     /// Writes the key at a position, which is taken modulo [`BATCH`].
     #[inline(always)]
     pub fn set(&mut self, at: usize, key: [u32; W]) {
-        for (words, word) in self.0.iter_mut().zip(key) {
-            words[at % BATCH] = word;
-        }
+        self.0[at % BATCH] = key;
     }
 
     /// The key at a position.
     #[inline(always)]
     pub fn get(&self, at: usize) -> [u32; W] {
-        std::array::from_fn(|word| self.0[word][at % BATCH])
+        self.0[at % BATCH]
     }
 }
 
