@@ -9,7 +9,7 @@
 //! bits part them best that most rules fix and that differ. A rule that leaves many bits of a tree's first window open would stand in too many
 //! places; such rules have a tree of their own, which is cut elsewhere. (The idea of parting rules by what they leave open is that of `CutSplit`,
 //! Li et al., INFOCOM 2018; that windows may lie anywhere is ours, and makes no difference between prefixes and masks.) Where fewer steps for
-//! all keys are worth more, two blocks follow each other behind some ways.
+//! all keys are worth more, two or three blocks follow each other behind some ways.
 //!
 //! **Cost.** A lookup goes through all trees, at most [`MAX_TREES`]; 64 keys go level by level, so that what they wait for is fetched at the same
 //! time. **Memory** is bounded: beside what the control side keeps (a [`Match`] for each rule), [`Classifier::bytes`] is at most
