@@ -199,7 +199,10 @@ fn behind(bytes: &[u8; Tcp::LEN], left: usize) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acl::rule::Rule;
+    use crate::acl::sets::Sets;
     use proptest::prelude::*;
+    use weir_config::Scalar;
     use weir_packet::{HeapPool, Pool};
     use weir_table::classifier::Keys;
 
@@ -208,7 +211,7 @@ mod tests {
         let header = prop_oneof![8 => Just(0x45), 1 => 0x40..=0x4f_u8];
         let protocol =
             prop_oneof![6 => prop::sample::select(vec![6, 17, 33, 132, 136, 1, 58, 47, 4]), 1 => any::<u8>()];
-        let fragment = prop_oneof![6 => prop::sample::select(vec![0, 0x4000]), 1 => any::<u16>()];
+        let fragment = prop_oneof![12 => prop::sample::select(vec![0, 0x4000]), 1 => prop::sample::select(vec![0x2000, 0x6000, 1]), 1 => any::<u16>()];
         (header, 0..100_u16, fragment, protocol, prop::collection::vec(any::<u8>(), 34..100))
     }
 
@@ -243,6 +246,42 @@ mod tests {
                     prop_assert!(key.is_none_or(|key| key == keys.get(n)));
                 }
                 prop_assert_eq!(others.checked_shr(expected.len() as u32).unwrap_or(0), 0);
+            }
+        }
+    }
+
+    /// Whether a rule matches a packet of IPv4 with so many bytes of ones behind its header, whose type of service is 0xb9.
+    fn matches(rule: &str, protocol: u8, left: usize) -> bool {
+        let mut pool = HeapPool::new(1, 2048);
+        let mut packet = pool.alloc().unwrap();
+        assert!(packet.set_len(14 + 20 + left));
+        packet.bytes_mut().fill(0xff);
+        packet.bytes_mut()[12..24].copy_from_slice(&[8, 0, 0x45, 0xb9, 0, 20 + left as u8, 0, 0, 0, 0, 64, protocol]);
+        let Key::Four(key) = Key::of(&packet, 14) else { panic!("of IPv4") };
+        Rule::parse(rule).unwrap().four(&Sets::default()).iter().any(|one| one.matches(&key))
+    }
+
+    #[test]
+    fn what_a_packet_lacks_no_rule_finds_in_it() {
+        for left in [0, 3, 4, 13, 14, 40] {
+            let has = [
+                ("protocol tcp", 6, true),
+                ("dscp ef", 6, true),
+                ("dscp 47", 6, false),
+                ("protocol tcp to-port 65535", 6, left >= 4),
+                ("protocol tcp from-port 1-65535", 6, left >= 4),
+                ("protocol tcp flags ack", 6, left >= 14),
+                ("protocol tcp flags !ack", 6, false),
+                ("protocol udp to-port 65535", 17, left >= 4),
+                ("protocol udp to-port 65534", 17, false),
+                ("protocol udp to-port 65535", 47, false),
+                ("protocol icmp icmp 255", 1, left >= 4),
+                ("protocol icmp icmp 255/255", 1, left >= 4),
+                ("protocol icmp icmp 255/254", 1, false),
+                ("protocol icmp icmp 254", 1, false),
+            ];
+            for (rule, protocol, expected) in has {
+                assert_eq!(matches(&format!("permit {rule}"), protocol, left), expected, "{rule}, {left} bytes");
             }
         }
     }
