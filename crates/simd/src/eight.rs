@@ -15,8 +15,18 @@ pub const LANES: usize = 8;
 /// Keys that are compared in one call at most.
 pub const KEYS: usize = 64;
 
-/// Found where there is no block.
+/// Found where there is no block, and where no rule matches of one that no other follows.
 pub const NO_NUMBER: u32 = u32::MAX;
+
+/// Set in what a block finds where none of its rules matches, but another block goes on with further ones: that one's place is in the other
+/// bits. Not so in [`NO_NUMBER`].
+pub const GOES_ON: u32 = 1 << 31;
+
+/// The block that goes on where this was found.
+#[inline(always)]
+pub fn going_on(number: u32) -> Option<u32> {
+    (number & GOES_ON != 0 && number != NO_NUMBER).then_some(number & !GOES_ON)
+}
 
 /// What eight rules ask of one word of a key: a line of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +49,14 @@ pub struct Block<const W: usize> {
     pub numbers: [u32; 2 * LANES],
 }
 
-/// Writes the number of the first rule that each of the first `count` keys matches of the block that `at` says; [`NO_NUMBER`] for a block that
-/// is not there. Keys stand word by word.
+/// Writes the number of the first rule that each of the first `count` keys matches of the block that `at` says, or of those that
+/// [go on](GOES_ON) behind it, which must not lead back; [`NO_NUMBER`] for a block that is not there.
 #[inline(always)]
 pub fn first<const W: usize>(
     kernel: Kernel,
     blocks: &[Block<W>],
     at: &[u32; KEYS],
-    (keys, count): (&[[u32; KEYS]; W], usize),
+    (keys, count): (&[[u32; W]; KEYS], usize),
     found: &mut [u32; KEYS],
 ) {
     match kernel.level() {
@@ -57,16 +67,28 @@ pub fn first<const W: usize>(
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { x86::first_avx2(blocks, at, keys, count, found) },
         _ => {
-            for (i, (found, at)) in found.iter_mut().zip(at).enumerate().take(count) {
-                let key = std::array::from_fn(|word| keys[word][i]);
-                *found = blocks.get(*at as usize).map_or(NO_NUMBER, |block| first_of(block, &key));
+            for ((found, key), at) in found.iter_mut().zip(keys).zip(at).take(count) {
+                *found = first_from(blocks, *at, key);
             }
         }
     }
 }
 
-/// The number of the first rule of a block that one key matches. This is the portable twin.
-pub fn first_of<const W: usize>(block: &Block<W>, key: &[u32; W]) -> u32 {
+/// The number of the first rule that one key matches of a block, and of those that go on behind it. This is the portable twin.
+pub fn first_from<const W: usize>(blocks: &[Block<W>], at: u32, key: &[u32; W]) -> u32 {
+    let mut at = at;
+    while let Some(block) = blocks.get(at as usize) {
+        let number = first_of(block, key);
+        match going_on(number) {
+            Some(next) => at = next,
+            None => return number,
+        }
+    }
+    NO_NUMBER
+}
+
+/// The number of the first rule of a block that one key matches.
+fn first_of<const W: usize>(block: &Block<W>, key: &[u32; W]) -> u32 {
     let lane = (0..LANES).find(|lane| matches(&block.words, key, *lane)).unwrap_or(LANES);
     block.numbers[lane % (2 * LANES)]
 }
@@ -101,13 +123,17 @@ mod tests {
         Block { words: [Word { value: [0; LANES], mask: [0; LANES] }; W], numbers }
     }
 
-    /// Few values, so that rules match often; bounds at all distances. Answers how often each lane was the first, and none was.
-    fn compare<const W: usize>(seed: u64) -> [usize; LANES + 1] {
+    /// Few values, so that rules match often; bounds at all distances; some blocks go on with the next one. Answers how often each lane was the first,
+    /// none was, and the first was in a block that goes on.
+    fn compare<const W: usize>(seed: u64) -> [usize; LANES + 2] {
         let mut next = numbers(seed);
-        let mut seen = [0; LANES + 1];
+        let mut seen = [0; LANES + 2];
         for _ in 0..200 {
             let mut blocks: Vec<Block<W>> = (0..5).map(block).collect();
-            for block in &mut blocks {
+            for (n, block) in blocks.iter_mut().enumerate() {
+                if n < 4 && next().is_multiple_of(2) {
+                    block.numbers[LANES] = GOES_ON | (n as u32 + 1);
+                }
                 for (n, word) in block.words.iter_mut().enumerate() {
                     for lane in 0..LANES {
                         let is_last = n + 1 == W;
@@ -116,23 +142,25 @@ mod tests {
                     }
                 }
             }
-            let mut keys = [[0; KEYS]; W];
-            for (n, word) in keys.iter_mut().enumerate() {
-                word.iter_mut().for_each(|key| *key = if n + 1 == W { next() } else { next() & 3 });
+            let mut keys = [[0; W]; KEYS];
+            for key in &mut keys {
+                key.iter_mut().enumerate().for_each(|(n, word)| *word = if n + 1 == W { next() } else { next() & 3 });
             }
-            // One block in six is not there.
-            let at = std::array::from_fn(|_| next() % 6);
+            // In half the rounds, one block in six is not there.
+            let some = 5 + next() % 2;
+            let at: [u32; KEYS] = std::array::from_fn(|_| next() % some);
             let count = next() as usize % (KEYS + 1);
             for kernel in Kernel::available() {
                 let mut found = [0xee; KEYS];
                 first(kernel, &blocks, &at, (&keys, count), &mut found);
                 for (i, found) in found.into_iter().enumerate() {
-                    let key = std::array::from_fn(|word| keys[word][i]);
-                    let expected = blocks.get(at[i] as usize).map_or(NO_NUMBER, |block| first_of(block, &key));
-                    assert_eq!(found, if i < count { expected } else { 0xee }, "{kernel} {i} {key:?}");
+                    let expected = first_from(&blocks, at[i], &keys[i]);
+                    assert_eq!(found, if i < count { expected } else { 0xee }, "{kernel} {i} {:?}", keys[i]);
                     if expected != NO_NUMBER {
-                        assert_eq!(expected / 16, at[i]);
-                        seen[expected as usize % 16] += 1;
+                        // All blocks in front of that one go on, and it is none of theirs.
+                        let behind = (at[i]..expected / 16).map(|n| &blocks[n as usize]);
+                        assert!(behind.zip(at[i]..).all(|(block, n)| first_of(block, &keys[i]) == GOES_ON | (n + 1)));
+                        seen[if expected / 16 == at[i] { expected as usize % 16 } else { LANES + 1 }] += 1;
                     }
                 }
             }

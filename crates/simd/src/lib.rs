@@ -14,6 +14,7 @@ pub mod cpu;
 pub mod eight;
 pub mod frame_check;
 mod ipv4;
+pub mod plain4;
 pub mod plain6;
 
 pub use cpu::Kernel;

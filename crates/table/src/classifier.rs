@@ -9,7 +9,7 @@
 //! bits part them best that most rules fix and that differ. A rule that leaves many bits of a tree's first window open would stand in too many
 //! places; such rules have a tree of their own, which is cut elsewhere. (The idea of parting rules by what they leave open is that of `CutSplit`,
 //! Li et al., INFOCOM 2018; that windows may lie anywhere is ours, and makes no difference between prefixes and masks.) Where fewer steps for
-//! all keys are worth more, two blocks follow each other behind some ways.
+//! all keys are worth more, two or three blocks follow each other behind some ways.
 //!
 //! **Cost.** A lookup goes through all trees, at most [`MAX_TREES`]; 64 keys go level by level, so that what they wait for is fetched at the same
 //! time. **Memory** is bounded: beside what the control side keeps (a [`Match`] for each rule), [`Classifier::bytes`] is at most
@@ -37,13 +37,13 @@ pub const BATCH: usize = weir_simd::eight::KEYS;
 /// No rule.
 pub const NONE: u32 = u32::MAX;
 
-/// Keys to be looked up, word by word.
+/// Keys to be looked up.
 #[derive(Clone, Debug)]
-pub struct Keys<const W: usize>(pub [[u32; BATCH]; W]);
+pub struct Keys<const W: usize>(pub [[u32; W]; BATCH]);
 
 impl<const W: usize> Default for Keys<W> {
     fn default() -> Keys<W> {
-        Keys([[0; BATCH]; W])
+        Keys([[0; W]; BATCH])
     }
 }
 
@@ -51,15 +51,13 @@ impl<const W: usize> Keys<W> {
     /// Writes the key at a position, which is taken modulo [`BATCH`].
     #[inline(always)]
     pub fn set(&mut self, at: usize, key: [u32; W]) {
-        for (words, word) in self.0.iter_mut().zip(key) {
-            words[at % BATCH] = word;
-        }
+        self.0[at % BATCH] = key;
     }
 
     /// The key at a position.
     #[inline(always)]
     pub fn get(&self, at: usize) -> [u32; W] {
-        std::array::from_fn(|word| self.0[word][at % BATCH])
+        self.0[at % BATCH]
     }
 }
 

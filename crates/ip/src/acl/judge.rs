@@ -5,13 +5,13 @@ use std::sync::Arc;
 use weir_acl::numbered::Numbered;
 use weir_acl::recent::BETWEEN;
 use weir_net::VrfId;
-use weir_packet::{Batch, Packet, Slot};
+use weir_packet::{Batch, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_table::classifier::{BATCH, Keys};
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, checksum, ethernet};
 
 use super::Side;
-use super::key::{FOUR, Fronts, Key, SIX};
+use super::key::{FOUR, Fronts, Key, SIX, Words};
 use super::rule::Action;
 use super::tables::{Brief, Deed, List, Log, Logged};
 use crate::fast::by_interface::ByInterface;
@@ -22,42 +22,46 @@ use weir_table::counters::WorkerCounters;
 pub(super) struct Verdicts {
     pub(super) denied: u64,
     pub(super) policed: u64,
-    /// They go on, and are looked up in the VRF that [`Judge::chosen`] says.
+    /// They go on, and are looked up in the VRF that [`Clerk::chosen`] says.
     pub(super) redirected: u64,
 }
 
 /// What one stage judges by.
 pub(super) struct Judge {
     pub(super) kernel: Kernel,
-    counters: Arc<WorkerCounters>,
-    log: Arc<Log>,
-    side: Side,
-    /// When the next packet may be kept in mind.
-    next: u64,
-    fronts: Fronts,
-    four: Keys<FOUR>,
-    six: Keys<SIX>,
-    /// The VRFs of packets that were redirected last, by slot.
-    pub(super) chosen: [VrfId; BATCH],
+    taken: Taken,
+    found: [u32; BATCH],
+    pub(super) clerk: Clerk,
 }
 
-/// The packets of one family: which they are, and how long.
-struct Chosen {
+/// The packets of a batch that rules are for.
+#[derive(Default)]
+struct Taken {
+    fronts: Fronts,
+    four: Those<FOUR>,
+    six: Those<SIX>,
+}
+
+/// Those of one family: which they are, how long, and their keys.
+struct Those<const W: usize> {
     slots: [u8; BATCH],
     bytes: [u32; BATCH],
+    keys: Keys<W>,
     count: usize,
 }
 
-impl Chosen {
-    fn none() -> Chosen {
-        Chosen { slots: [0; BATCH], bytes: [0; BATCH], count: 0 }
+impl<const W: usize> Default for Those<W> {
+    fn default() -> Those<W> {
+        Those { slots: [0; BATCH], bytes: [0; BATCH], keys: Keys::default(), count: 0 }
     }
+}
 
+impl<const W: usize> Those<W> {
+    /// Notes which one stands at a place, and how long it is.
     #[inline(always)]
-    fn add(&mut self, slot: usize, bytes: usize) {
-        self.slots[self.count % BATCH] = slot as u8;
-        self.bytes[self.count % BATCH] = bytes as u32;
-        self.count += 1;
+    fn set(&mut self, at: usize, slot: Slot, bytes: usize) {
+        self.slots[at % BATCH] = slot.index() as u8;
+        self.bytes[at % BATCH] = bytes as u32;
     }
 
     /// Takes one out, whose place the last one gets.
@@ -65,13 +69,25 @@ impl Chosen {
         self.count -= 1;
         self.slots[n % BATCH] = self.slots[self.count % BATCH];
         self.bytes[n % BATCH] = self.bytes[self.count % BATCH];
+        self.keys.set(n, self.keys.get(self.count));
     }
+}
+
+/// What is done as rules say.
+pub(super) struct Clerk {
+    counters: Arc<WorkerCounters>,
+    log: Arc<Log>,
+    side: Side,
+    /// When the next packet may be kept in mind.
+    next: u64,
+    /// The VRFs of packets that were redirected last, by slot.
+    pub(super) chosen: [VrfId; BATCH],
 }
 
 impl Judge {
     pub(super) fn new(kernel: Kernel, side: Side, counters: Arc<WorkerCounters>, log: Arc<Log>) -> Judge {
-        let (fronts, four, six) = (Fronts::default(), Keys::default(), Keys::default());
-        Judge { fronts, kernel, counters, log, side, next: 0, four, six, chosen: [0; BATCH] }
+        let clerk = Clerk { counters, log, side, next: 0, chosen: [0; BATCH] };
+        Judge { kernel, taken: Taken::default(), found: [0; BATCH], clerk }
     }
 
     /// Judges the packets in a mask by a list. What is not IP goes on.
@@ -84,66 +100,65 @@ impl Judge {
         packets: &ByInterface,
         now: u64,
     ) -> Verdicts {
-        let (four, six) = match packets.is_untagged {
-            true => self.take_keys(
-                batch,
-                mask,
+        let Judge { kernel, taken, found, clerk } = self;
+        match packets.is_untagged {
+            true => taken.take(
+                (*kernel, batch, mask),
                 #[inline(always)]
                 |_| Ethernet::LEN,
             ),
-            false => self.take_keys(
-                batch,
-                mask,
+            false => taken.take(
+                (*kernel, batch, mask),
                 #[inline(always)]
                 |slot| packets.l3[slot.index()].into(),
             ),
         };
         let mut verdicts = Verdicts::default();
-        let mut found = [0; BATCH];
+        let Taken { four, six, .. } = taken;
         if four.count > 0 {
-            list.four.classifier.lookup_batch(self.kernel, &self.four, four.count, &mut found);
-            self.carry_out((list, &list.four), &found, &four, (batch, packets, now), &mut verdicts);
+            list.four.classifier.lookup_batch(*kernel, &four.keys, four.count, found);
+            clerk.carry_out((list, &list.four), found, four, (batch, packets, now), &mut verdicts);
         }
         if six.count > 0 {
-            list.six.classifier.lookup_batch(self.kernel, &self.six, six.count, &mut found);
-            self.carry_out((list, &list.six), &found, &six, (batch, packets, now), &mut verdicts);
+            list.six.classifier.lookup_batch(*kernel, &six.keys, six.count, found);
+            clerk.carry_out((list, &list.six), found, six, (batch, packets, now), &mut verdicts);
         }
         verdicts
     }
+}
 
-    /// Makes the keys of the packets in a mask, whose network headers begin at `l3`; answers whose they are, by family.
+impl Taken {
+    /// Takes the packets in a mask, whose network headers begin at `l3`, with their keys.
     #[inline(always)]
-    fn take_keys(&mut self, batch: &Batch, mask: u64, l3: impl Fn(Slot) -> usize) -> (Chosen, Chosen) {
-        let (mut four, mut six, mut others) = (Chosen::none(), Chosen::none(), 0);
+    fn take(&mut self, (kernel, batch, mask): (Kernel, &Batch, u64), l3: impl Fn(Slot) -> usize) {
+        let Taken { fronts, four, six } = self;
+        let (mut others, mut count) = (0, 0);
         batch.each_ref_in(
             mask,
             #[inline(always)]
             |slot, packet| {
                 let l3 = l3(slot);
                 if u16::from_be_bytes(*packet.window(l3.wrapping_sub(2))) == ethernet::IPV4 {
-                    self.fronts.set(four.count, packet, l3);
-                    four.add(slot.index(), packet.len());
+                    let (bytes, words) = (packet.len(), Words::of(kernel, packet, l3));
+                    four.set(count, slot, bytes);
+                    four.keys.set(count, fronts.take(count, words));
+                    count += 1;
                 } else {
                     others |= slot.bit();
                 }
             },
         );
-        let unusual = self.fronts.keys(four.count, &mut self.four);
+        (four.count, six.count) = (count, 0);
+        let unusual = fronts.unusual(count);
         if unusual | others != 0 {
-            self.take_others(batch, (unusual, others), l3, (&mut four, &mut six));
+            self.take_others(batch, (unusual, others), l3);
         }
-        (four, six)
     }
 
     /// Makes the keys of packets that are not as most are: of some of those of IPv4, and of all others.
     #[inline(never)]
-    fn take_others(
-        &mut self,
-        batch: &Batch,
-        (unusual, others): (u64, u64),
-        l3: impl Fn(Slot) -> usize,
-        (four, six): (&mut Chosen, &mut Chosen),
-    ) {
+    fn take_others(&mut self, batch: &Batch, (unusual, others): (u64, u64), l3: impl Fn(Slot) -> usize) {
+        let Taken { four, six, .. } = self;
         // The last ones first, as the last packet of all takes the place of one that is cut short.
         let mut left = unusual;
         while left != 0 {
@@ -151,40 +166,43 @@ impl Judge {
             left &= !(1 << n);
             let slot = Slot::new(four.slots[n].into());
             match batch.get(slot).map(|packet| Key::of(packet, l3(slot))) {
-                Some(Key::Four(key)) => self.four.set(n, key),
-                _ => {
-                    four.remove(n);
-                    self.four.set(n, self.four.get(four.count));
-                }
+                Some(Key::Four(key)) => four.keys.set(n, key),
+                _ => four.remove(n),
             }
         }
         batch.each_ref_in(others, |slot, packet| {
             if let Key::Six(key) = Key::of(packet, l3(slot)) {
-                self.six.set(six.count, key);
-                six.add(slot.index(), packet.len());
+                six.set(six.count, slot, packet.len());
+                six.keys.set(six.count, key);
+                six.count += 1;
             }
         });
     }
+}
 
+impl Clerk {
     #[inline(always)]
     fn carry_out<const W: usize>(
         &mut self,
         (list, rules): (&List, &Numbered<W, Brief>),
         found: &[u32; BATCH],
-        some: &Chosen,
+        those: &Those<W>,
         (batch, packets, now): (&mut Batch, &ByInterface, u64),
         verdicts: &mut Verdicts,
     ) {
-        let counters = Arc::clone(&self.counters);
-        let (tally, default) = (counters.view(counters.places()), list.default_brief());
+        let (tally, default) = (self.counters.view(self.counters.places()), list.default_brief());
         let rules = rules.rules();
-        for ((found, bytes), slot) in found.iter().zip(&some.bytes).zip(&some.slots).take(some.count) {
-            let brief = rules.get(*found as usize).copied().unwrap_or(default);
+        let brief = |found: u32| rules.get(found as usize).copied().unwrap_or(default);
+        let mut more = 0_u64;
+        // What each rule does is as random as packets: to ask each of them would cost more by wrong guesses than to note it.
+        for (n, (found, bytes)) in found.iter().zip(&those.bytes).enumerate().take(those.count) {
+            let brief = brief(*found);
             tally.count(brief.place(), 1, u64::from(*bytes));
-            if !brief.is_plain() {
-                let bit = 1 << (slot % 64);
-                self.carry_out_more((list, list.deed(brief.rule)), bit, (&mut *batch, packets, now), verdicts);
-            }
+            more |= u64::from(!brief.is_plain()) << n;
+        }
+        for n in Slots(more).map(Slot::index) {
+            let (rule, bit) = (brief(found[n]).rule, 1 << (those.slots[n] % 64));
+            self.carry_out_more((list, list.deed(rule)), bit, (&mut *batch, packets, now), verdicts);
         }
     }
 

@@ -280,8 +280,9 @@ impl Rule {
             all = all.into_iter().flat_map(each).collect();
         }
         if let Some((kind, code)) = self.icmp {
-            let (least, most) = code.map_or((0, u16::MAX), |code| (code.into(), code.into()));
-            let of = |rule: Match<W>| rule.range(Half::High, kind.into(), kind.into()).range(Half::Low, least, most);
+            let (least, most) = code.map_or((0, u8::MAX), |code| (code, code));
+            let both = |code: u8| u16::from_be_bytes([kind, code]);
+            let of = |rule: Match<W>| rule.range(Half::High, both(least), both(most));
             return all.into_iter().map(of).collect();
         }
         for (half, ports) in [(Half::High, &self.from_port), (Half::Low, &self.to_port)] {
@@ -301,13 +302,13 @@ impl Rule {
         }
         if let Some((set, looked_at)) = self.flags {
             let bits = |flags: u8| u32::from(flags) << key::FLAGS_AT;
-            rule = rule.word(facts, bits(set) | key::HAS_FLAGS, bits(looked_at) | key::HAS_FLAGS);
+            rule = rule.word(facts, bits(set), bits(looked_at) | key::NO_FLAGS);
         }
         if let Some(dscp) = self.dscp {
             rule = rule.word(facts, u32::from(dscp) << key::DSCP_AT, 0x3f << key::DSCP_AT);
         }
         if !self.from_port.is_empty() || !self.to_port.is_empty() || self.icmp.is_some() {
-            rule = rule.word(facts, key::HAS_PORTS, key::HAS_PORTS);
+            rule = rule.word(facts, 0, key::NO_PORTS);
         }
         match self.fragments {
             None => rule,

@@ -2,7 +2,7 @@
 
 use weir_mem::prefetch::prefetch_lines;
 use weir_simd::Kernel;
-use weir_simd::eight::{self, Block, KEYS, LANES, Word};
+use weir_simd::eight::{self, Block, GOES_ON, KEYS, LANES, Word, going_on};
 
 use super::{Keys, Match, NONE};
 
@@ -11,10 +11,6 @@ const NOTHING: Word = Word { value: [0; LANES], mask: [0; LANES] };
 
 /// The same of the last word: one key of all would match, and finds what is found where no rule matches.
 const NOTHING_LAST: Word = Word { value: [u32::MAX; LANES], mask: [0; LANES] };
-
-/// Set in what is found where no rule of a block matches, but another block goes on with further ones: that one's number is in the other
-/// bits. (Where none does, [`NONE`] is found.)
-const GOES_ON: u32 = 1 << 31;
 
 /// All blocks. The first one is empty and stays so.
 #[derive(Clone)]
@@ -81,15 +77,7 @@ impl<const W: usize> Blocks<W> {
 
     /// The number of the first rule that matches one key, in a block and those it leads to; [`NONE`].
     pub(super) fn first(&self, at: u32, key: &[u32; W]) -> u32 {
-        let mut at = at;
-        while let Some(block) = self.all.get(at as usize) {
-            let number = eight::first_of(block, key);
-            match going_on(number) {
-                Some(next) => at = next,
-                None => return number,
-            }
-        }
-        NONE
+        eight::first_from(&self.all, at, key)
     }
 
     /// The same for the first `count` keys, each in its block.
@@ -102,15 +90,6 @@ impl<const W: usize> Blocks<W> {
         numbers: &mut [u32; KEYS],
     ) {
         eight::first(kernel, &self.all, at, (&keys.0, count), numbers);
-        let some = numbers.get_mut(..count).unwrap_or_default();
-        // What goes on is above all numbers of rules, and below what is none: one more than that is 0.
-        if some.iter().fold(0, |most: u32, number| most.max(number.wrapping_add(1))) > GOES_ON {
-            for (n, number) in some.iter_mut().enumerate() {
-                if let Some(next) = going_on(*number) {
-                    *number = self.first(next, &keys.get(n));
-                }
-            }
-        }
     }
 
     /// Asks for the lines of a block.
@@ -128,12 +107,6 @@ impl<const W: usize> Blocks<W> {
     pub(super) fn bytes(&self) -> usize {
         size_of_val(self.all.as_slice())
     }
-}
-
-/// The block that goes on where this was found.
-#[inline(always)]
-fn going_on(number: u32) -> Option<u32> {
-    (number & GOES_ON != 0 && number != NONE).then_some(number & !GOES_ON)
 }
 
 /// Both lower bounds in one word, and how far the upper ones are from them in another.

@@ -19,6 +19,9 @@ const BYTES_OF_ALL: usize = 256 << 10;
 /// Steps of a tree at most.
 pub(super) const MAX_DEPTH: u32 = 12;
 
+/// Blocks that are tried out behind each way.
+const BLOCKS: usize = 3;
+
 /// Windows that are tried out among those that seem good.
 const TRIED: usize = 6;
 
@@ -53,13 +56,16 @@ impl<const W: usize> Classifier<W> {
         classifier
     }
 
-    /// Builds all anew of the rules that are there: with one block behind each way, or, if that is faster because ways are shorter, with up to two.
+    /// Builds all anew of the rules that are there: with one block behind each way, or, if that is faster because ways are shorter, with up to two or
+    /// three.
     pub(super) fn rebuild(&mut self) {
         self.rebuild_with(LANES);
-        let mut other = self.clone();
-        other.rebuild_with(2 * LANES);
-        if other.cost() < self.cost() {
-            *self = other;
+        for blocks in 2..=BLOCKS {
+            let mut other = self.clone();
+            other.rebuild_with(blocks * LANES);
+            if other.cost() < self.cost() {
+                *self = other;
+            }
         }
     }
 
@@ -273,7 +279,7 @@ impl<const W: usize> Classifier<W> {
 
 /// Cycles that a step costs each key, and going on to a further block those that do.
 const STEP: f64 = 4.0;
-const GOING_ON: f64 = 25.0;
+const GOING_ON: f64 = 8.0;
 
 /// A node is worth its step where fewer than this share of the rules are left behind it.
 const WORTH_IT: f64 = 0.7;

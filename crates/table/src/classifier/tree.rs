@@ -19,8 +19,8 @@ pub(super) struct Place {
 /// Places, and blocks, at most.
 pub(super) const MAX_PLACES: usize = 1 << 23;
 
-/// Bytes of blocks that lie in the nearest cache, most probably.
-const NEAR: usize = 16 << 10;
+/// Bytes of blocks that lie in the second cache, most probably: what waits for it is done beside other keys, and asking for it would take longer.
+const NEAR: usize = 512 << 10;
 
 /// The most bits of a window.
 pub(super) const MAX_WIDTH: u32 = 12;
@@ -183,49 +183,46 @@ impl<const W: usize> Classifier<W> {
     /// Leads keys through a tree to their blocks.
     #[inline(always)]
     fn descend(&self, tree: Tree, keys: &Keys<W>, blocks: &mut [u32]) {
-        // What the nearest cache has need not be asked for.
-        let is_far = self.blocks.bytes() > NEAR;
         // All begin at the same place: its window is the same for all.
         let root = self.place(tree.root);
-        let Some(words) = keys.0.get(root.word()) else { return };
-        match tree.depth {
-            0 => blocks.fill(root.block()),
-            1 => {
-                for (at, word) in blocks.iter_mut().zip(words) {
-                    *at = self.block_at(root.next(*word), is_far);
-                }
+        let window = root.window();
+        let words = keys.0.as_flattened().get(root.word()..).unwrap_or_default().iter().step_by(W);
+        let Some(next) = self.places.get(root.first()..).and_then(|next| next.get(..1 << window.width)) else { return };
+        if tree.depth <= 1 {
+            for (at, word) in blocks.iter_mut().zip(words) {
+                *at = next.get(window.of(*word)).map_or(0, |leaf| leaf.shape);
             }
-            depth => {
-                for (at, word) in blocks.iter_mut().zip(words) {
-                    *at = root.next(*word);
-                }
-                for _ in 2..depth {
-                    for (n, at) in blocks.iter_mut().enumerate() {
-                        *at = self.step(*at, keys, n);
-                    }
-                }
+            blocks.iter_mut().for_each(|at| *at = Place { link: 0, shape: *at }.block());
+        } else {
+            for (at, word) in blocks.iter_mut().zip(words) {
+                *at = root.next(*word);
+            }
+            for _ in 1..tree.depth {
                 for (n, at) in blocks.iter_mut().enumerate() {
-                    *at = self.block_at(self.step(*at, keys, n), is_far);
+                    *at = self.step(*at, keys, n);
                 }
             }
+            for at in blocks.iter_mut() {
+                *at = self.block_at(*at);
+            }
+        }
+        // What is near need not be asked for.
+        if self.blocks.bytes() > NEAR {
+            blocks.iter().for_each(|at| self.blocks.prefetch(*at));
         }
     }
 
-    /// The block of a leaf, whose lines are asked for if they are far.
+    /// The block of a leaf.
     #[inline(always)]
-    fn block_at(&self, leaf: u32, is_far: bool) -> u32 {
-        let block = self.place(leaf as usize).block();
-        if is_far {
-            self.blocks.prefetch(block);
-        }
-        block
+    fn block_at(&self, leaf: u32) -> u32 {
+        self.place(leaf as usize).block()
     }
 
     /// Where a key comes to from a place in one step.
     #[inline(always)]
     fn step(&self, at: u32, keys: &Keys<W>, n: usize) -> u32 {
         let Some(place) = self.places.get(at as usize) else { return at };
-        keys.0.get(place.word()).map_or(at, |words| place.next(words[n % BATCH]))
+        place.next(word_of(keys, n, place.word()))
     }
 
     #[inline(always)]
@@ -264,6 +261,12 @@ impl<const W: usize> Classifier<W> {
     pub fn shape(&self) -> (Vec<u32>, usize) {
         (self.trees.iter().map(|tree| tree.depth).collect(), self.blocks.len())
     }
+}
+
+/// A word of a key.
+#[inline(always)]
+fn word_of<const W: usize>(keys: &Keys<W>, n: usize, word: usize) -> u32 {
+    keys.0[n % BATCH].get(word).copied().unwrap_or(0)
 }
 
 impl<const W: usize> std::fmt::Debug for Classifier<W> {
