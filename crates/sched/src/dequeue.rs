@@ -6,6 +6,7 @@ use crate::aside::Stood;
 use crate::dual::is_dual;
 use crate::flows::Gone;
 use crate::gates::{Gates, Loss, Place};
+use crate::inside::Inside;
 use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil, pay_floor};
 use crate::lines::Judgement;
 use crate::manage::{Departure, lets_go};
@@ -244,7 +245,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             let gone = Gone { fair, length, class: usize::from(class), profile, now };
             *first = match is_apart_from_flows(fair) {
                 false => self.flows.sent(&mut self.slab, *first, &gone),
-                true if is_split(fair) => self.splits.left(&mut self.slab, *first, &gone, user, true),
+                true if is_split(fair) => {
+                    let mut inside = Inside { flows: &mut self.flows, duals: &mut self.duals };
+                    self.splits.left(&mut self.slab, &mut inside, *first, &gone, (user, true))
+                }
                 true => self.duals.sent(&mut self.slab, (fair, *first), length, profile.coupling(class.into())),
             };
         }
@@ -355,7 +359,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if is_apart_from_flows(head.fair) {
             return match is_split(head.fair) {
                 true => self.goes_of_split(user, class, &head, now),
-                false => self.goes(user, class, queue, &head, now),
+                false => self.goes(user, (class, queue), &head, None, now),
             };
         }
         let Some(manage) = manage else { return true };
@@ -363,12 +367,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let behind = u32::from(count.saturating_sub(1));
         let departure = Departure { now, sojourn: now.saturating_sub(since), behind, bytes: length.into() };
         let state = if fair != NONE {
-            let flow = self.flows.chosen(fair);
-            match self.flows.noted(flow) {
-                false if !manage.notes(&departure) => return true,
-                false => Some(self.flows.note(flow)),
-                true => Some(self.flows.state_mut(flow)),
-            }
+            self.flows.heeded(fair, manage, &departure)
         } else if (profile.fair | profile.split) >> class & 1 != 0 {
             // It becomes so when its user is looked at.
             return true;
@@ -382,7 +381,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     #[cold]
     fn drop_first(&mut self, user: u32, queue: usize, now: u64, out: &mut impl FnMut(Leaving<T>)) {
-        let is_coupled = is_dual(self.slab.fair(self.users.states.at(user).first(queue)));
+        let fair = self.slab.fair(self.users.states.at(user).first(queue));
+        let is_coupled = is_dual(if is_split(fair) { self.splits.chosen(fair).1 } else { fair });
         if let Some(item) = self.pop(user, queue, now) {
             self.users.gates.dropped(user, if is_coupled { Loss::L4s } else { Loss::Codel }, now);
             out(if is_coupled { Leaving::Coupled(item) } else { Leaving::Managed(item) });

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::admit::Order;
 use crate::class::{MAX_CLASSES, MAX_QUEUES};
 use crate::l4s::L4s;
 use crate::manage::Manage;
@@ -26,8 +27,7 @@ pub struct ClassProfile {
     pub fair: bool,
     /// What couples the two lines of each of its queues, if they have [two](crate::dual). Then it has no management, and flows do not take turns.
     pub dual: Option<L4s>,
-    /// Weights of its queues, where it has several: none for one, and in the lowest class, whose weights are the [profile's](Profile::new). They do not
-    /// count where flows take turns, or queues have two lines.
+    /// Weights of its queues, where it has several: none for one, and in the lowest class, whose weights are the [profile's](Profile::new).
     pub weights: Box<[u8]>,
 }
 
@@ -75,11 +75,11 @@ pub struct Profile {
     pub(crate) asked: u8,
     /// Bit c: class c has a management, fair queues, or dual ones.
     pub(crate) managed: u8,
-    /// Bit c: the queues of class c are fair.
+    /// Bit c: the queues of class c are fair, and it has one, or is the lowest.
     pub(crate) fair: u8,
-    /// Bit c: the queues of class c are dual.
+    /// Bit c: the queues of class c are dual, and it has one, or is the lowest.
     pub(crate) dual: u8,
-    /// Bit c: class c, above the lowest, has several queues.
+    /// Bit c: class c, above the lowest, has several queues, each of which may be fair, or dual.
     pub(crate) split: u8,
     /// Bit c: packets of class c do not wait one behind the other, as one of these three says.
     pub(crate) apart: u8,
@@ -101,11 +101,11 @@ impl Profile {
             classes.iter().enumerate().filter(|(_, class)| has(class)).fold(0, |bits, (n, _)| bits | 1 << n)
         };
         let weight = |n: usize| weights.get(n).copied().unwrap_or(1).max(1);
-        let (capped, fair) = (bits(&|class| !class.cap.is_unlimited()), bits(&|class| class.fair));
-        let dual = bits(&|class| class.dual.is_some()) & !fair;
-        let split = bits(&|class| class.weights.len() > 1) & !(fair | dual);
+        let (capped, split) = (bits(&|class| !class.cap.is_unlimited()), bits(&|class| class.weights.len() > 1));
+        let fair = bits(&|class| class.order() == Order::Fair) & !split;
+        let dual = bits(&|class| class.order() == Order::Lines) & !split;
         let guaranteed = bits(&|class| class.guarantee.is_some());
-        let managed = fair | dual | bits(&|class| class.manage.is_some());
+        let managed = bits(&|class| class.order() != Order::One || class.manage.is_some());
         Profile {
             bucket,
             capped,
@@ -135,7 +135,7 @@ impl Profile {
     /// What couples the two lines of the queues of a class, if they have two.
     #[inline]
     pub(crate) fn coupling(&self, class: usize) -> Option<&L4s> {
-        self.classes.get(class)?.dual.as_ref().filter(|_| self.dual >> class & 1 != 0)
+        self.classes.get(class).filter(|class| class.order() == Order::Lines)?.dual.as_ref()
     }
 
     /// The same where subports have rates for the classes of these bits.
@@ -277,6 +277,11 @@ impl Profiles {
         self.users.iter().any(|user| user.guaranteed != 0)
     }
 
+    /// Whether any class of any user is so.
+    pub(crate) fn any_class(&self, is: impl Fn(&ClassProfile) -> bool) -> bool {
+        self.users.iter().any(|user| user.classes.iter().any(&is))
+    }
+
     /// Whether any user shares.
     pub(crate) fn shares(&self) -> bool {
         self.users.iter().any(|user| user.sharing.is_some())
@@ -284,8 +289,7 @@ impl Profiles {
 
     /// Whether any management marks packets.
     pub(crate) fn marks(&self) -> bool {
-        let managements = |user: &Profile| user.classes.iter().any(|class| class.marks());
-        self.users.iter().any(managements)
+        self.any_class(ClassProfile::marks)
     }
 
     /// Whether any queue, as a whole, has a management, or has two lines that are coupled.

@@ -13,6 +13,7 @@ use crate::dual::{Duals, is_dual};
 use crate::flows::{Flows, Gone};
 use crate::gates::{Gate, Gates, Loss, Place, Standing};
 use crate::heavy::Heavy;
+use crate::inside::Inside;
 use crate::judge::judge;
 use crate::lines::{Judgement, Lines};
 use crate::manage::State;
@@ -185,7 +186,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             let displaced = match room {
                 Room::Left => None,
                 Room::Made => self.push_out(now),
-                Room::Lost => Some(self.lose(offer.user, queue, now).ok_or(Refused::QueueFull)?),
+                Room::Lost => Some(self.lose(&offer, queue, now).ok_or(Refused::QueueFull)?),
             };
             Ok((displaced, order))
         });
@@ -244,7 +245,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     }
 
     /// Takes a packet of the lowest queue of who holds most: the last one; of a fair queue one of a fat flow, of one with two lines, or a class
-    /// with several queues, the last of the longest, or the first where there is none.
+    /// with several queues, one of the longest, or the first where there is none.
     #[cold]
     pub(crate) fn push_out(&mut self, now: u64) -> Option<Displaced<T>> {
         let user = self.heavy.heaviest()?;
@@ -315,7 +316,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             let gone = Gone { fair, length, class: UserState::<C, Q>::class_of(queue), profile, now };
             *first = match fair {
                 fair if is_dual(fair) => self.duals.dropped(&mut self.slab, (fair, *first)),
-                fair if is_split(fair) => self.splits.left(&mut self.slab, *first, &gone, user, false),
+                fair if is_split(fair) => {
+                    let mut inside = Inside { flows: &mut self.flows, duals: &mut self.duals };
+                    self.splits.left(&mut self.slab, &mut inside, *first, &gone, (user, false))
+                }
                 _ => self.flows.dropped(&mut self.slab, *first, &gone),
             };
         }

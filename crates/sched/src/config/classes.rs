@@ -39,7 +39,7 @@ impl ClassConfig {
         Bucket::new(rate.bits_per_second(), u64::try_from(size).unwrap_or(u64::MAX).max(2 * u64::from(QUANTUM)))
     }
 
-    /// Several queues are in classes above the lowest, in each of which packets wait one behind the other.
+    /// Several queues with weights of their own are in classes above the lowest.
     pub(super) fn weights_fault(&self, is_lowest: bool) -> Option<String> {
         if self.weights.is_empty() {
             return None;
@@ -50,17 +50,7 @@ impl ClassConfig {
                     .to_owned(),
             );
         }
-        if self.weights.contains(&0) {
-            return Some("a weight is 1 to 255".to_owned());
-        }
-        let other = match self {
-            ClassConfig { flows: FlowOrder::Fair, .. } => "flows = \"fair\"",
-            ClassConfig { l4s: Some(_), .. } => "l4s",
-            _ => return None,
-        };
-        Some(format!(
-            "a class above the lowest has several queues or {other}, not both: leave one out, or use the queues of the lowest class"
-        ))
+        self.weights.contains(&0).then(|| "a weight is 1 to 255".to_owned())
     }
 
     /// Where there are two lines, what couples them decides alone; and where a single packet takes longer than they are to wait, at the rate `most` of their

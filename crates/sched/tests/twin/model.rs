@@ -22,7 +22,7 @@ use weir_sched::scheduler::Leaving;
 use aside::Crowd;
 use hold::{History, Reason};
 pub(crate) use parts::{CLASSES, ModelClass, ModelProfile, ModelSubport, QUEUES, ecn, lane, mark};
-use parts::{Id, LOWEST, User, Waiting, class_of};
+use parts::{Id, LOWEST, PARTS, User, Waiting, class_of};
 
 const TICK: u64 = 256;
 
@@ -68,13 +68,14 @@ impl Model {
             open: false,
             profile: 0,
             subport: 0,
-            queues: vec![VecDeque::new(); QUEUES],
-            states: vec![State::default(); QUEUES],
-            coupled_states: vec![false; QUEUES],
-            fair: vec![None; QUEUES],
-            dual: vec![None; QUEUES],
-            split: vec![None; QUEUES],
-            part_states: vec![[State::default(); 8]; CLASSES],
+            queues: vec![VecDeque::new(); CLASSES * PARTS],
+            states: vec![State::default(); CLASSES * PARTS],
+            coupled_states: vec![false; CLASSES * PARTS],
+            fair: vec![None; CLASSES * PARTS],
+            dual: vec![None; CLASSES * PARTS],
+            split: vec![None; CLASSES],
+            part_states: vec![State::default(); CLASSES * PARTS],
+            coupled_parts: vec![false; CLASSES * PARTS],
             full_at: 0,
             class_full_at: [0; CLASSES],
             floor_full_at: [0; CLASSES],
@@ -136,8 +137,8 @@ impl Model {
         let user = &mut self.users[at];
         user.since = self.steps;
         if user.queues[queue].is_empty() {
-            if queue >= LOWEST {
-                user.deficits[queue - LOWEST] = 0;
+            if class_of(queue) == LOWEST {
+                user.deficits[queue % PARTS] = 0;
             }
             let class = &self.profiles[user.profile].classes[class_of(queue)];
             if let Some(manage) = class.manage.as_ref().filter(|_| !class.fair && class.weights.len() < 2) {
@@ -383,7 +384,7 @@ impl Model {
         }
         if !self.line_goes(at, queue, now) {
             self.users[at].coupled += 1;
-            out.push(Leaving::Coupled(self.take_from_line(at, queue, false).item));
+            out.push(Leaving::Coupled(self.take(at, queue, false, now).item));
             self.changed(at, queue, now);
             self.settle(at, now);
             return Ok(false);
@@ -392,18 +393,14 @@ impl Model {
         let profile = &self.profiles[user.profile];
         if let Some(manage) = profile.classes[class].manage.clone() {
             let first = &user.queues[queue][0];
-            let behind = user.of_flow(queue).min(user.of_part(queue)) as u32 - 1;
+            let behind = user.of_flow(queue) as u32 - 1;
             let departure = Departure { now, sojourn: now - first.since, behind, bytes: length.into() };
             let verdict = manage.depart(user.state(queue), &departure);
             let mut item = user.queues[queue][0].item;
             let goes = user.lets(verdict, (&*manage, queue), &mut item, now);
             user.queues[queue][0].item = item;
             if !goes {
-                let taken = match user.split[queue] {
-                    Some(_) => self.take_from_part(at, queue, false, now),
-                    None => user.take(queue, false, Some(&*manage), &mut self.steps, now),
-                };
-                out.push(Leaving::Managed(taken.item));
+                out.push(Leaving::Managed(self.take(at, queue, false, now).item));
                 self.changed(at, queue, now);
                 self.settle(at, now);
                 return Ok(false);
@@ -432,21 +429,13 @@ impl Model {
         if !profile.classes[class].cap.is_unlimited() {
             user.class_full_at[class] = profile.classes[class].cap.after(user.class_full_at[class], length, fine(now));
         }
-        if queue >= LOWEST {
-            user.deficits[queue - LOWEST] -= u32::from(length);
+        if class == LOWEST {
+            user.deficits[queue % PARTS] -= u32::from(length);
         }
         user.sent += 1;
         self.pay_class(at, class, length, now);
         self.pay_floor(at, class, length, now);
-        let user = &mut self.users[at];
-        let profile = &self.profiles[user.profile];
-        let manage = profile.classes[class].manage.clone();
-        let taken = match (&user.dual[queue], &user.split[queue]) {
-            (Some(_), _) => self.take_from_line(at, queue, true),
-            (_, Some(_)) => self.take_from_part(at, queue, true, now),
-            _ => user.take(queue, true, manage.as_deref(), &mut self.steps, now),
-        };
-        out.push(Leaving::Sent(taken.item));
+        out.push(Leaving::Sent(self.take(at, queue, true, now).item));
         if shared.is_none() {
             self.pay_levels(subport, length, Some(subport), now);
         }
@@ -456,6 +445,19 @@ impl Model {
             self.pay_levels(subport, length, lender, now);
         }
         Ok(true)
+    }
+
+    /// Takes the first packet of a queue, which is sent or dropped.
+    fn take(&mut self, at: usize, queue: usize, is_sent: bool, now: u64) -> Waiting {
+        let manage = self.profiles[self.users[at].profile].classes[class_of(queue)].manage.clone();
+        let taken = match &self.users[at].dual[queue] {
+            Some(_) => self.take_from_line(at, queue, is_sent),
+            None => self.users[at].take_from_flow(queue, is_sent, manage.as_deref(), &mut self.steps, now),
+        };
+        if self.users[at].split[class_of(queue)].is_some() {
+            self.taken_from_part(at, queue, if is_sent { taken.length.into() } else { 0 }, now);
+        }
+        taken
     }
 
     /// All packets in the order they came.

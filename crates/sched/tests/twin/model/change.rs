@@ -4,7 +4,46 @@ use weir_sched::rate::fine;
 
 use super::Model;
 use super::hold::Reason;
-use super::parts::{CLASSES, Id, ModelSubport, QUEUES, class_of};
+use super::parts::{CLASSES, Id, LOWEST, ModelClass, ModelSubport, User, queues_of};
+
+impl User {
+    /// What waits in a class does so by other rules.
+    fn reorder_class(&mut self, class: usize, rules: &ModelClass, steps: &mut u64) {
+        let (lines, parts) = (rules.dual.is_some(), rules.weights.len() > 1);
+        let remembers = parts && !rules.fair && (lines || rules.manage.is_some());
+        for queue in queues_of(class) {
+            if (lines && !parts) != self.coupled_states[queue] {
+                (self.coupled_states[queue], self.states[queue]) = (lines && !parts, [0; 4]);
+            }
+            if lines != self.coupled_parts[queue] || !remembers {
+                (self.coupled_parts[queue], self.part_states[queue]) = (lines, [0; 4]);
+            }
+        }
+        let waiting =
+            |user: &User| queues_of(class).filter(|queue| !user.queues[*queue].is_empty()).collect::<Vec<_>>();
+        if waiting(self).is_empty() {
+            return;
+        }
+        if class < LOWEST && self.split[class].is_some() != parts {
+            waiting(self).into_iter().for_each(|queue| self.reorder_queue(queue, (false, false), steps));
+            if parts { self.several_parts(class) } else { self.one_part(class) }
+        }
+        waiting(self).into_iter().for_each(|queue| self.reorder_queue(queue, (rules.fair, lines), steps));
+    }
+
+    /// What waits in a queue does so by other rules: in flows, in two lines, or one behind the other.
+    fn reorder_queue(&mut self, queue: usize, (fair, lines): (bool, bool), steps: &mut u64) {
+        if self.dual[queue].is_some() && !lines {
+            self.one_line(queue);
+        }
+        if fair != self.fair[queue].is_some() {
+            self.reorder(queue, fair, steps);
+        }
+        if lines && self.dual[queue].is_none() {
+            self.two_lines(queue);
+        }
+    }
+}
 
 impl Model {
     pub(crate) fn assign(&mut self, at: usize, to: Option<(usize, usize)>, now: u64) {
@@ -35,34 +74,9 @@ impl Model {
                 *full_at = guarantee.carry(&old.guarantee.unwrap_or(guarantee), *full_at, fine(now));
             }
         }
-        for queue in 0..QUEUES {
-            let class = &profile.classes[class_of(queue)];
-            let (wants, lines) = (class.fair, class.dual.is_some());
-            if lines != user.coupled_states[queue] {
-                (user.coupled_states[queue], user.states[queue]) = (lines, [0; 4]);
-            }
-            let parts = class.weights.len() > 1;
-            if !(parts && class.manage.is_some()) && queue < CLASSES {
-                user.part_states[queue] = Default::default();
-            }
-            if user.queues[queue].is_empty() {
-                continue;
-            }
-            if user.split[queue].is_some() && !parts {
-                user.one_part(queue);
-            }
-            if user.dual[queue].is_some() && !lines {
-                user.one_line(queue);
-            }
-            if wants != user.fair[queue].is_some() {
-                user.reorder(queue, wants, &mut self.steps);
-            }
-            if lines && user.dual[queue].is_none() {
-                user.two_lines(queue);
-            }
-            if parts && user.split[queue].is_none() {
-                user.several_parts(queue);
-            }
+        for class in 0..CLASSES {
+            let rules = profile.classes[class].clone();
+            user.reorder_class(class, &rules, &mut self.steps);
         }
         self.settle(at, now);
     }

@@ -77,8 +77,8 @@ impl User {
         self.fair[queue].as_mut().unwrap().refresh(*steps);
     }
 
-    /// Takes the first packet, which is sent or dropped.
-    pub(super) fn take(
+    /// Takes the first packet, which is sent or dropped, of a queue with flows or of one without.
+    pub(super) fn take_from_flow(
         &mut self,
         queue: usize,
         is_sent: bool,
