@@ -13,7 +13,7 @@ use crate::manage::{Departure, lets_go};
 use crate::profile::Profile;
 use crate::rate::{Fine, fine, nanos};
 use crate::scheduler::{Leaving, Scheduler};
-use crate::sharing::Turn;
+use crate::sharing::{Turn, Wants};
 use crate::slab::{Head, Slab};
 use crate::splits::{is_apart_from_flows, is_split};
 use crate::state::{Rest, UserState};
@@ -24,7 +24,7 @@ use crate::watch::Fate;
 const BLOCK: usize = 64;
 
 /// What became of the turn of the first user.
-enum Served {
+pub(crate) enum Served {
     /// A packet was sent.
     Sent,
     /// Nothing was sent; somebody else may be first now.
@@ -109,7 +109,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let standing = gate.standing();
         let profile = self.profiles.user(standing.profile());
         let judgement = judge(gate, state, rest, (share, floors), profile, &self.slab, moment);
-        let Judgement::May(rank, false) = judgement else { return None };
+        let Judgement::May(rank, Wants::NO) = judgement else { return None };
         let class = rank / 2;
         let asked = profile.asked >> class & 1 != 0;
         let queue = state.next_queue(rest, usize::from(class), profile, &self.slab);
@@ -136,7 +136,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         }
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
         let (judgement, emptied) = self.send_first(user, Next { class, queue, length }, true, now, out)?;
-        if let Judgement::From(at, false, _) = judgement {
+        if let Judgement::From(at, Wants::NO, _) = judgement {
             // It stands as one who waits already.
             self.users.gates.tally(user).held.judged(&judgement, now);
             self.lines.wait(user, at, now);
@@ -151,21 +151,23 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// A subport has to wait for what it may send.
     #[cold]
-    fn suspend(&mut self, subport: u32, until: Fine, now: u64) {
+    pub(crate) fn suspend(&mut self, subport: u32, until: Fine, now: u64) {
         self.users.gates.subport(subport).suspended(true, now);
         self.lines.suspend(subport, until, now);
     }
 
     #[inline(always)]
-    fn place(&mut self, user: u32, judgement: Judgement, now: u64) {
+    pub(crate) fn place(&mut self, user: u32, judgement: Judgement, now: u64) {
         let User { gate, tally, share, .. } = self.users.at_mut(user);
         tally.held.judged(&judgement, now);
-        self.lines.settle(user, gate, share, judgement, now);
+        if self.lines.settle(user, gate, share, judgement, now) {
+            self.claim(user);
+        }
     }
 
     /// Gives a user whose turn it is a packet's worth of what is left, if it has saved up enough for it.
     fn share(&mut self, turn: Turn, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Served {
-        let (moment, Turn { subport, user, lent }) = (fine(now), turn);
+        let (moment, Turn { subport, user, .. }) = (fine(now), turn);
         let lender = if TREE { self.lines.wanting.lender() } else { NONE };
         self.ask_for_user(self.lines.wanting.behind(user));
         let User { gate, state, rest, share, floors, .. } = self.users.at_mut(user);
@@ -197,8 +199,15 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             self.suspend(subport, due, now);
             return Served::Passed;
         }
-        if asked && !self.may_go(user, Next { class, queue, length }, Stood::Ring, now, out) {
-            return Served::Passed;
+        if asked {
+            if self.profiles.promised
+                && let Some((claimant, next)) = self.claimant(subport as u16, class, Stood::Ring, now)
+            {
+                return self.share_claimed(Turn { user: claimant, ..turn }, lender, next, now, out);
+            }
+            if !self.may_go(user, Next { class, queue, length }, Stood::Ring, now, out) {
+                return Served::Passed;
+            }
         }
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
         if TREE {
@@ -208,7 +217,22 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             set.full_at = bucket.after(set.full_at, length, moment);
         }
         self.lines.wanting.sent(turn, lender, self.users.at_mut(user).share, length);
-        let Some((judgement, emptied)) = self.send_first(user, Next { class, queue, length }, false, now, out) else {
+        self.give(turn, lender, Next { class, queue, length }, asked, now, out)
+    }
+
+    /// A user sends of what is left, for which all levels have paid.
+    #[inline(always)]
+    pub(crate) fn give(
+        &mut self,
+        turn: Turn,
+        lender: u32,
+        next: Next,
+        asked: bool,
+        now: u64,
+        out: &mut impl FnMut(Leaving<T>),
+    ) -> Served {
+        let (Turn { subport, user, lent }, Next { queue, length, .. }) = (turn, next);
+        let Some((judgement, emptied)) = self.send_first(user, next, false, now, out) else {
             return Served::Passed;
         };
         self.place(user, judgement, now);
@@ -225,7 +249,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// Sends the first packet of a queue, of what its user is guaranteed or of what is left. Says what its user may do then, and whether the queue is empty.
     #[inline(always)]
-    fn send_first(
+    pub(crate) fn send_first(
         &mut self,
         user: u32,
         next: Next,
@@ -265,6 +289,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             for at in self.lines.path(gate.standing().subport().into()) {
                 self.crowds.pay(self.profiles.class(at as u16, class), at as u16, class, length, moment);
             }
+            let number = gate.standing().subport();
+            self.promises.pay(self.profiles.promise(number, class), number, class, length, moment);
             state.used(class);
         }
         state.pay(queue, length);
@@ -307,8 +333,15 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             return Served::Passed;
         }
         let asked = profile.asked >> class & 1 != 0;
-        if asked && !self.may_go(user, Next { class, queue, length }, Stood::Line, now, out) {
-            return Served::Passed;
+        if asked {
+            if self.profiles.promised
+                && let Some((claimant, next)) = self.claimant(subport as u16, class, Stood::Line, now)
+            {
+                return self.serve_claimed(subport, claimant, next, now, out);
+            }
+            if !self.may_go(user, Next { class, queue, length }, Stood::Line, now, out) {
+                return Served::Passed;
+            }
         }
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
         if TREE {
@@ -337,7 +370,14 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     /// Whether the packet of a user whose turn it is goes, as far as the rate of its class of the subport and its management say. Where not, the user
     /// stands elsewhere.
     #[inline(always)]
-    fn may_go(&mut self, user: u32, next: Next, stood: Stood, now: u64, out: &mut impl FnMut(Leaving<T>)) -> bool {
+    pub(crate) fn may_go(
+        &mut self,
+        user: u32,
+        next: Next,
+        stood: Stood,
+        now: u64,
+        out: &mut impl FnMut(Leaving<T>),
+    ) -> bool {
         if self.profiles.limited >> next.class & 1 != 0 && !self.class_lets_go(user, next, stood, now) {
             return false;
         }

@@ -31,6 +31,7 @@
 mod admit;
 pub mod ahead;
 mod aside;
+mod claimed;
 pub mod class;
 pub mod classify;
 pub mod codel;
@@ -56,6 +57,7 @@ mod orders;
 mod parts;
 pub mod police;
 pub mod profile;
+mod promises;
 pub mod rate;
 pub mod red;
 pub mod scheduler;

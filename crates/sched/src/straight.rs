@@ -133,7 +133,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
                 let bucket = self.profiles.class(at as u16, class as u8);
                 self.crowds.pay(bucket, at as u16, class as u8, offer.length, fine(now));
             }
-            state.used(class as u8);
+            let (number, class) = (gate.standing().subport(), class as u8);
+            self.promises.pay(self.profiles.promise(number, class), number, class, offer.length, fine(now));
+            state.used(class);
         }
         pay_ceil(share, self.profiles.user(profile), offer.length, fine(now));
         Ok(true)

@@ -153,8 +153,10 @@ impl Model {
         self.steps += 1;
         self.users[at].since = self.steps;
         let may = self.line.iter().find(|(id, ..)| *id == Id::User(at)).map(|(_, class, _)| *class);
-        if self.first_beside(at, queue) != first && may.is_none_or(|may| class < may) {
-            self.settle(at, now);
+        match self.first_beside(at, queue) != first {
+            true if may.is_none_or(|may| class < may) => self.settle(at, now),
+            true => self.claim(at),
+            false => {}
         }
     }
 
@@ -204,6 +206,7 @@ impl Model {
         user.sent += 1;
         self.pay_class(at, class, length, now);
         self.pay_floor(at, class, length, now);
+        self.pay_promise(at, class, length, now);
         self.pay_levels(subport, length, Some(subport), now);
         self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
         Ok(true)

@@ -50,19 +50,21 @@ pub(crate) struct ModelSubport {
     pub(crate) parent: Option<usize>,
     /// What its users may send of each class.
     pub(crate) classes: Vec<Bucket>,
+    /// What each class is guaranteed of what its users send.
+    pub(crate) promises: Vec<Option<Bucket>>,
     pub(super) guarantee_full_at: Fine,
     pub(super) deficit: u32,
 }
 
 impl ModelSubport {
     pub(crate) fn new(bucket: Bucket, guarantee: Option<Bucket>, weight: u8) -> ModelSubport {
-        let classes = vec![Bucket::UNLIMITED; CLASSES];
-        ModelSubport { bucket, guarantee, weight, parent: None, classes, guarantee_full_at: 0, deficit: 0 }
+        let (classes, promises) = (vec![Bucket::UNLIMITED; CLASSES], vec![None; CLASSES]);
+        ModelSubport { bucket, guarantee, weight, parent: None, classes, promises, guarantee_full_at: 0, deficit: 0 }
     }
 
-    /// The same with rates of classes.
-    pub(crate) fn with_classes(self, classes: Vec<Bucket>) -> ModelSubport {
-        ModelSubport { classes, ..self }
+    /// The same with rates of classes, and with what they are guaranteed.
+    pub(crate) fn with_classes(self, classes: Vec<Bucket>, promises: Vec<Option<Bucket>>) -> ModelSubport {
+        ModelSubport { classes, promises, ..self }
     }
 
     /// The same below another one, or below the port.
