@@ -107,12 +107,17 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         packet: &mut impl Offered<T>,
         now: u64,
     ) -> Result<Admitted, Refused> {
-        let room = self.room(self.users.states.at(offer.user).held)?;
-        if self.queued_in(offer, class).0 >= most {
+        let (held, (queued, _, is)) = (self.users.states.at(offer.user).held, self.queued_in(offer, class));
+        if is == Order::Fair {
+            let room = if queued >= most { Room::Lost } else { self.room(held)? };
+            return Ok(Admitted { room, order: Order::Split });
+        }
+        let room = self.room(held)?;
+        if queued >= most {
             return Err(Refused::QueueFull);
         }
         let profile = self.profiles.user(self.users.gates.at(offer.user).standing().profile());
-        if profile.managed >> class & 1 != 0 {
+        if is == Order::One && profile.managed >> class & 1 != 0 {
             self.ask_management(offer, class, &mut || packet.mark(), now)?;
         }
         Ok(Admitted { room, order: Order::Split })
@@ -153,9 +158,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let class = UserState::<C, Q>::class_of(queue);
         let profile = self.profiles.user(self.users.gates.at(offer.user).standing().profile());
         let is_split = profile.split >> class & 1 != 0;
-        let (queued, part) = match is_split {
+        let (queued, part, _) = match is_split {
             true => self.queued_in(offer, class),
-            false => (self.slab.count(self.users.states.at(offer.user).first(queue)), 0),
+            false => (self.slab.count(self.users.states.at(offer.user).first(queue)), 0, Order::One),
         };
         let state = match is_split {
             true => self.splits.state_mut(offer.user, class, part),

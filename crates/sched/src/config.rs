@@ -88,7 +88,10 @@ config! {
     pub struct SubportClassConfig {
         /// What the users of the subport, and of those below it, may send of the class together at most; what they may send of all when absent.
         pub tc_rate: Option<Rate> = optional, live, range(LEAST..=MOST);
-        /// The time over which `tc_rate` holds: what they may send of the class in it, they may send at once.
+        /// What the class is guaranteed of what the subport's own users send: as far as that goes, they go with it before they go with others. Nothing when
+        /// absent. Not of one that others are below.
+        pub tc_guarantee: Option<Rate> = optional, live, range(LEAST..=MOST);
+        /// The time over which `tc_rate` and `tc_guarantee` hold: what they may send of the class in it, they may send at once.
         pub tc_period: Nanos = default(USUAL_PERIOD), live, range(SHORTEST..=LONGEST);
     }
 }
@@ -277,15 +280,20 @@ impl SubportConfig {
 
     /// What is wrong with it beyond the schema: the key, from its own on, and a sentence.
     pub fn fault(&self) -> Option<Fault> {
-        self.tb_rate.zip(self.ceil).and_then(|(rate, ceil)| ceil_fault(rate, ceil))
+        let fault = self.tb_rate.zip(self.ceil).and_then(|(rate, ceil)| ceil_fault(rate, ceil));
+        fault.or_else(|| self.promises_fault())
     }
 
-    /// What it may send of each class, of so many that are used: the last of those is the lowest.
-    fn class_limits(&self, classes: usize) -> [Option<Limit>; MAX_CLASSES] {
+    /// What it says of each class, of so many that are used: the last of those is the lowest.
+    fn class_limits(
+        &self,
+        classes: usize,
+        of: impl Fn(&SubportClassConfig) -> Option<Limit>,
+    ) -> [Option<Limit>; MAX_CLASSES] {
         let mut limits = [None; MAX_CLASSES];
         for (n, class) in self.classes.iter().take(classes).enumerate() {
             let place = if n + 1 == classes { built(classes) - 1 } else { n };
-            limits.iter_mut().skip(place).take(1).for_each(|limit| *limit = class.limit());
+            limits.iter_mut().skip(place).take(1).for_each(|limit| *limit = of(class));
         }
         limits
     }
@@ -295,18 +303,24 @@ impl SubportConfig {
         let limit = |rate: Rate| Limit { rate: rate.bits_per_second(), size: self.tb_size.bytes() };
         let (guaranteed, most) = (self.tb_rate.map(limit), self.ceil.or(self.tb_rate).map(limit));
         let parent = self.parent.as_deref().and_then(number).and_then(|number| u16::try_from(number).ok());
-        SubportLimits { guaranteed, most, weight: self.weight, parent, classes: self.class_limits(classes) }
+        let promises = self.class_limits(classes, SubportClassConfig::promise);
+        let classes = self.class_limits(classes, SubportClassConfig::limit);
+        SubportLimits { guaranteed, most, weight: self.weight, parent, classes, promises }
     }
 }
 
 impl SubportClassConfig {
     /// One of which nothing is said.
-    pub const OPEN: SubportClassConfig = SubportClassConfig { tc_rate: None, tc_period: USUAL_PERIOD };
+    pub const OPEN: SubportClassConfig =
+        SubportClassConfig { tc_rate: None, tc_guarantee: None, tc_period: USUAL_PERIOD };
 
     fn limit(&self) -> Option<Limit> {
-        let rate = self.tc_rate?.bits_per_second();
-        let size = u128::from(rate) * u128::from(self.tc_period.nanos()) / 8_000_000_000;
-        Some(Limit { rate, size: u64::try_from(size).unwrap_or(u64::MAX) })
+        self.tc_rate.map(|rate| Limit { rate: rate.bits_per_second(), size: classes::in_period(rate, self.tc_period) })
+    }
+
+    fn promise(&self) -> Option<Limit> {
+        let size = |rate: Rate| classes::guaranteed_at_once(rate, self.tc_period);
+        self.tc_guarantee.map(|rate| Limit { rate: rate.bits_per_second(), size: size(rate) })
     }
 }
 
@@ -423,7 +437,7 @@ mod tests {
             tb_size: Size::new(1000),
             weight: 1,
             parent: Some("lost".into()),
-            classes: vec![SubportClassConfig { tc_rate: None, tc_period: Nanos::new(1_000_000) }; 5],
+            classes: vec![SubportClassConfig { tc_period: Nanos::new(1_000_000), ..SubportClassConfig::OPEN }; 5],
         };
         let assign = AssignConfig { first: 9, last: Some(8), profile: "x".into(), subport: Some("y".into()) };
         let subports = BTreeMap::from([("olt".to_owned(), subport)]);

@@ -6,13 +6,14 @@ use crate::aside::Stood;
 use crate::dual::is_dual;
 use crate::flows::Gone;
 use crate::gates::{Gates, Loss, Place};
+use crate::inside::Inside;
 use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil, pay_floor};
 use crate::lines::Judgement;
 use crate::manage::{Departure, lets_go};
 use crate::profile::Profile;
 use crate::rate::{Fine, fine, nanos};
 use crate::scheduler::{Leaving, Scheduler};
-use crate::sharing::Turn;
+use crate::sharing::{Turn, Wants};
 use crate::slab::{Head, Slab};
 use crate::splits::{is_apart_from_flows, is_split};
 use crate::state::{Rest, UserState};
@@ -23,7 +24,7 @@ use crate::watch::Fate;
 const BLOCK: usize = 64;
 
 /// What became of the turn of the first user.
-enum Served {
+pub(crate) enum Served {
     /// A packet was sent.
     Sent,
     /// Nothing was sent; somebody else may be first now.
@@ -108,7 +109,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let standing = gate.standing();
         let profile = self.profiles.user(standing.profile());
         let judgement = judge(gate, state, rest, (share, floors), profile, &self.slab, moment);
-        let Judgement::May(rank, false) = judgement else { return None };
+        let Judgement::May(rank, Wants::NO) = judgement else { return None };
         let class = rank / 2;
         let asked = profile.asked >> class & 1 != 0;
         let queue = state.next_queue(rest, usize::from(class), profile, &self.slab);
@@ -135,7 +136,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         }
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
         let (judgement, emptied) = self.send_first(user, Next { class, queue, length }, true, now, out)?;
-        if let Judgement::From(at, false, _) = judgement {
+        if let Judgement::From(at, Wants::NO, _) = judgement {
             // It stands as one who waits already.
             self.users.gates.tally(user).held.judged(&judgement, now);
             self.lines.wait(user, at, now);
@@ -150,21 +151,23 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// A subport has to wait for what it may send.
     #[cold]
-    fn suspend(&mut self, subport: u32, until: Fine, now: u64) {
+    pub(crate) fn suspend(&mut self, subport: u32, until: Fine, now: u64) {
         self.users.gates.subport(subport).suspended(true, now);
         self.lines.suspend(subport, until, now);
     }
 
     #[inline(always)]
-    fn place(&mut self, user: u32, judgement: Judgement, now: u64) {
+    pub(crate) fn place(&mut self, user: u32, judgement: Judgement, now: u64) {
         let User { gate, tally, share, .. } = self.users.at_mut(user);
         tally.held.judged(&judgement, now);
-        self.lines.settle(user, gate, share, judgement, now);
+        if self.lines.settle(user, gate, share, judgement, now) {
+            self.claim(user);
+        }
     }
 
     /// Gives a user whose turn it is a packet's worth of what is left, if it has saved up enough for it.
     fn share(&mut self, turn: Turn, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Served {
-        let (moment, Turn { subport, user, lent }) = (fine(now), turn);
+        let (moment, Turn { subport, user, .. }) = (fine(now), turn);
         let lender = if TREE { self.lines.wanting.lender() } else { NONE };
         self.ask_for_user(self.lines.wanting.behind(user));
         let User { gate, state, rest, share, floors, .. } = self.users.at_mut(user);
@@ -196,8 +199,15 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             self.suspend(subport, due, now);
             return Served::Passed;
         }
-        if asked && !self.may_go(user, Next { class, queue, length }, Stood::Ring, now, out) {
-            return Served::Passed;
+        if asked {
+            if self.profiles.promised
+                && let Some((claimant, next)) = self.claimant(subport as u16, class, Stood::Ring, now)
+            {
+                return self.share_claimed(Turn { user: claimant, ..turn }, lender, next, now, out);
+            }
+            if !self.may_go(user, Next { class, queue, length }, Stood::Ring, now, out) {
+                return Served::Passed;
+            }
         }
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
         if TREE {
@@ -207,7 +217,22 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             set.full_at = bucket.after(set.full_at, length, moment);
         }
         self.lines.wanting.sent(turn, lender, self.users.at_mut(user).share, length);
-        let Some((judgement, emptied)) = self.send_first(user, Next { class, queue, length }, false, now, out) else {
+        self.give(turn, lender, Next { class, queue, length }, asked, now, out)
+    }
+
+    /// A user sends of what is left, for which all levels have paid.
+    #[inline(always)]
+    pub(crate) fn give(
+        &mut self,
+        turn: Turn,
+        lender: u32,
+        next: Next,
+        asked: bool,
+        now: u64,
+        out: &mut impl FnMut(Leaving<T>),
+    ) -> Served {
+        let (Turn { subport, user, lent }, Next { queue, length, .. }) = (turn, next);
+        let Some((judgement, emptied)) = self.send_first(user, next, false, now, out) else {
             return Served::Passed;
         };
         self.place(user, judgement, now);
@@ -224,7 +249,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// Sends the first packet of a queue, of what its user is guaranteed or of what is left. Says what its user may do then, and whether the queue is empty.
     #[inline(always)]
-    fn send_first(
+    pub(crate) fn send_first(
         &mut self,
         user: u32,
         next: Next,
@@ -244,7 +269,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             let gone = Gone { fair, length, class: usize::from(class), profile, now };
             *first = match is_apart_from_flows(fair) {
                 false => self.flows.sent(&mut self.slab, *first, &gone),
-                true if is_split(fair) => self.splits.left(&mut self.slab, *first, &gone, user, true),
+                true if is_split(fair) => {
+                    let mut inside = Inside { flows: &mut self.flows, duals: &mut self.duals };
+                    self.splits.left(&mut self.slab, &mut inside, *first, &gone, (user, true))
+                }
                 true => self.duals.sent(&mut self.slab, (fair, *first), length, profile.coupling(class.into())),
             };
         }
@@ -261,6 +289,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             for at in self.lines.path(gate.standing().subport().into()) {
                 self.crowds.pay(self.profiles.class(at as u16, class), at as u16, class, length, moment);
             }
+            let number = gate.standing().subport();
+            self.promises.pay(self.profiles.promise(number, class), number, class, length, moment);
             state.used(class);
         }
         state.pay(queue, length);
@@ -303,8 +333,15 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             return Served::Passed;
         }
         let asked = profile.asked >> class & 1 != 0;
-        if asked && !self.may_go(user, Next { class, queue, length }, Stood::Line, now, out) {
-            return Served::Passed;
+        if asked {
+            if self.profiles.promised
+                && let Some((claimant, next)) = self.claimant(subport as u16, class, Stood::Line, now)
+            {
+                return self.serve_claimed(subport, claimant, next, now, out);
+            }
+            if !self.may_go(user, Next { class, queue, length }, Stood::Line, now, out) {
+                return Served::Passed;
+            }
         }
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
         if TREE {
@@ -333,7 +370,14 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     /// Whether the packet of a user whose turn it is goes, as far as the rate of its class of the subport and its management say. Where not, the user
     /// stands elsewhere.
     #[inline(always)]
-    fn may_go(&mut self, user: u32, next: Next, stood: Stood, now: u64, out: &mut impl FnMut(Leaving<T>)) -> bool {
+    pub(crate) fn may_go(
+        &mut self,
+        user: u32,
+        next: Next,
+        stood: Stood,
+        now: u64,
+        out: &mut impl FnMut(Leaving<T>),
+    ) -> bool {
         if self.profiles.limited >> next.class & 1 != 0 && !self.class_lets_go(user, next, stood, now) {
             return false;
         }
@@ -355,7 +399,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if is_apart_from_flows(head.fair) {
             return match is_split(head.fair) {
                 true => self.goes_of_split(user, class, &head, now),
-                false => self.goes(user, class, queue, &head, now),
+                false => self.goes(user, (class, queue), &head, None, now),
             };
         }
         let Some(manage) = manage else { return true };
@@ -363,12 +407,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let behind = u32::from(count.saturating_sub(1));
         let departure = Departure { now, sojourn: now.saturating_sub(since), behind, bytes: length.into() };
         let state = if fair != NONE {
-            let flow = self.flows.chosen(fair);
-            match self.flows.noted(flow) {
-                false if !manage.notes(&departure) => return true,
-                false => Some(self.flows.note(flow)),
-                true => Some(self.flows.state_mut(flow)),
-            }
+            self.flows.heeded(fair, manage, &departure)
         } else if (profile.fair | profile.split) >> class & 1 != 0 {
             // It becomes so when its user is looked at.
             return true;
@@ -382,7 +421,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     #[cold]
     fn drop_first(&mut self, user: u32, queue: usize, now: u64, out: &mut impl FnMut(Leaving<T>)) {
-        let is_coupled = is_dual(self.slab.fair(self.users.states.at(user).first(queue)));
+        let fair = self.slab.fair(self.users.states.at(user).first(queue));
+        let is_coupled = is_dual(if is_split(fair) { self.splits.chosen(fair).1 } else { fair });
         if let Some(item) = self.pop(user, queue, now) {
             self.users.gates.dropped(user, if is_coupled { Loss::L4s } else { Loss::Codel }, now);
             out(if is_coupled { Leaving::Coupled(item) } else { Leaving::Managed(item) });

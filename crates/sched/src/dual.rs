@@ -13,7 +13,10 @@
 
 use weir_table::indexed::{Indexed, NONE};
 
+use crate::admit::Order;
+use crate::class::MAX_QUEUES;
 use crate::dequeue::mark_first;
+use crate::flows::Joining;
 use crate::gates::{Loss, Place};
 use crate::l4s::{Going, L4s, Line};
 use crate::manage::{State, Verdict};
@@ -82,6 +85,14 @@ impl Dual {
     }
 }
 
+/// A packet that joins a line.
+pub(crate) struct Entering<T> {
+    pub(crate) joining: Joining<T>,
+    pub(crate) line: Line,
+    /// It may be chosen in place of another one.
+    pub(crate) may_turn: bool,
+}
+
 /// All queues with two lines of a scheduler.
 #[derive(Debug)]
 pub(crate) struct Duals {
@@ -140,15 +151,9 @@ impl Duals {
         (dual.chosen, firsts.map(|first| slab.since(first)).min().unwrap_or(u64::MAX))
     }
 
-    /// Puts a packet in its line; it is given back where there is no room. `may_turn` says whether it may be chosen in place of another one. Whether it is the first of its queue then.
-    fn join<T>(
-        &mut self,
-        slab: &mut Slab<T>,
-        queue: &mut u32,
-        packet: (T, u16, u64, Line),
-        may_turn: bool,
-    ) -> Result<bool, T> {
-        let (item, length, now, line) = packet;
+    /// Puts a packet in its line; it is given back where there is no room. Whether it is the first of its queue then.
+    pub(crate) fn join<T>(&mut self, slab: &mut Slab<T>, queue: &mut u32, packet: Entering<T>) -> Result<bool, T> {
+        let Entering { joining: Joining { item, length, now, .. }, line, may_turn } = packet;
         if slab.left() == 0 {
             return Err(item);
         }
@@ -238,7 +243,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     /// Makes room for queues with two lines, once any may have them.
     pub(crate) fn make_duals(&mut self) {
         if self.profiles.duals() && self.duals.is_empty() {
-            self.duals = Duals::new(self.slab.room(), self.setup.users.saturating_mul(Q as u32));
+            self.duals = Duals::new(self.slab.room(), self.setup.users.saturating_mul((C * MAX_QUEUES) as u32));
             self.users.gates.make_coupled(self.setup.users);
         }
     }
@@ -252,10 +257,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         now: u64,
     ) -> Option<Displaced<T>> {
         let line = Line::of(packet.ecn());
-        let item = packet.take()?;
+        let joining = Joining { item: packet.take()?, length: offer.length, now, hash: 0 };
         let may_turn = self.users.gates.at(offer.user).standing().place() == Place::Waiting;
         let first = self.users.states.at_mut(offer.user).queues.get_mut(queue)?;
-        match self.duals.join(&mut self.slab, first, (item, offer.length, now, line), may_turn) {
+        match self.duals.join(&mut self.slab, first, Entering { joining, line, may_turn }) {
             Ok(joins) => self.joined(offer.user, queue, joins, now),
             // A node was free or has been freed before.
             Err(item) => return Some(Displaced { item, loss: Loss::PushedOut }),
@@ -263,12 +268,23 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         None
     }
 
-    /// Whether the first packet of a queue with two lines goes, with a mark perhaps; else it is to be dropped.
+    /// Whether the first packet of a queue with two lines, or of one of several of its class (`part`), goes, with a mark perhaps; else it is to be dropped.
     #[cold]
-    pub(crate) fn goes(&mut self, user: u32, class: usize, queue: usize, head: &Head, now: u64) -> bool {
+    pub(crate) fn goes(
+        &mut self,
+        user: u32,
+        (class, queue): (usize, usize),
+        head: &Head,
+        part: Option<usize>,
+        now: u64,
+    ) -> bool {
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
         let node = self.users.states.at(user).first(queue);
-        let (Some(coupling), Some(state)) = (profile.coupling(class), self.states.at_mut(user).get_mut(queue)) else {
+        let state = match part {
+            Some(part) => self.splits.state_mut(user, class, part),
+            None => self.states.at_mut(user).get_mut(queue),
+        };
+        let (Some(coupling), Some(state)) = (profile.coupling(class), state) else {
             // It comes to be a usual one when its user is looked at.
             return true;
         };
@@ -281,11 +297,21 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         }
     }
 
-    /// Whether a packet that comes to a queue with two lines in which nothing waits goes straight through, whatever it is.
+    /// Whether a packet that comes to a queue with two lines, or to one of several of its class (`part`), in which nothing waits goes straight through, whatever it is.
     #[cold]
-    pub(crate) fn line_rests(&mut self, user: u32, class: usize, queue: usize, now: u64) -> bool {
+    pub(crate) fn line_rests(
+        &mut self,
+        user: u32,
+        (class, queue): (usize, usize),
+        part: Option<usize>,
+        now: u64,
+    ) -> bool {
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
-        match (profile.coupling(class), self.states.at_mut(user).get_mut(queue)) {
+        let state = match part {
+            Some(part) => self.splits.state_mut(user, class, part),
+            None => self.states.at_mut(user).get_mut(queue),
+        };
+        match (profile.coupling(class), state) {
             (Some(coupling), Some(state)) => coupling.rests(state, now),
             _ => true,
         }
@@ -295,7 +321,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     pub(crate) fn forget_coupling(&mut self, user: u32) {
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
         for (queue, state) in self.states.at_mut(user).iter_mut().enumerate() {
-            if L4s::knows(state) != profile.coupling(UserState::<C, Q>::class_of(queue)).is_some() {
+            if L4s::knows(state) != (profile.dual >> UserState::<C, Q>::class_of(queue) & 1 != 0) {
                 *state = State::default();
             }
         }
@@ -305,6 +331,6 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 impl Profiles {
     /// Whether any queue has two lines.
     pub(crate) fn duals(&self) -> bool {
-        self.users.iter().any(|user| user.dual != 0)
+        self.any_class(|class| class.order() == Order::Lines)
     }
 }

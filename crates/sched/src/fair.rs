@@ -6,11 +6,12 @@
 use weir_table::indexed::NONE;
 
 use crate::admit::Order;
-use crate::dual::is_dual;
+use crate::class::MAX_QUEUES;
 use crate::flows::{Flows, Joining};
 use crate::gates::Loss;
+use crate::inside::Inside;
 use crate::offer::{Displaced, Offer, Offered};
-use crate::profile::{Profile, Profiles};
+use crate::profile::Profiles;
 use crate::scheduler::Scheduler;
 use crate::splits::is_split;
 use crate::state::UserState;
@@ -19,7 +20,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     /// Makes room for flows, once any queue may be fair.
     pub(crate) fn make_flows(&mut self) {
         if self.profiles.fair() && self.flows.is_empty() {
-            let queues = self.setup.users.saturating_mul(Q as u32);
+            let queues = self.setup.users.saturating_mul((C * MAX_QUEUES) as u32);
             self.flows = Flows::new(self.slab.room(), queues);
         }
     }
@@ -48,13 +49,17 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// The fattest flow of a full queue loses a packet, if there is a fat one.
     #[cold]
-    pub(crate) fn lose(&mut self, user: u32, queue: usize, now: u64) -> Option<Displaced<T>> {
-        let state = self.users.states.at_mut(user);
-        let first = state.first(queue);
+    pub(crate) fn lose(&mut self, offer: &Offer, queue: usize, now: u64) -> Option<Displaced<T>> {
+        let user = offer.user;
+        let first = self.users.states.at(user).first(queue);
         if first == NONE {
             return None;
         }
-        let item = self.flows.lose(&mut self.slab, first)?;
+        let item = match self.slab.fair(first) {
+            fair if is_split(fair) => self.lose_of_part(offer, queue, fair)?,
+            _ => self.flows.lose(&mut self.slab, first)?,
+        };
+        let state = self.users.states.at_mut(user);
         state.held -= 1;
         self.heavy.change(user, state.held + 1, state.held);
         self.users.gates.dropped(user, Loss::QueueFull, now);
@@ -68,50 +73,30 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         for queue in (0..Q).filter(|queue| state.backlog >> queue & 1 != 0) {
             let first = state.first(queue);
             let class = UserState::<C, Q>::class_of(queue);
-            let wanted = profile.order(class);
-            let is = match self.slab.fair(first) {
-                NONE => Order::One,
-                of if is_dual(of) => Order::Lines,
-                of if is_split(of) => Order::Split,
-                _ => Order::Fair,
-            };
-            if is == wanted {
+            let mut inside = Inside { flows: &mut self.flows, duals: &mut self.duals };
+            let is_split = is_split(self.slab.fair(first));
+            let Some(rules) = profile.classes.get(class) else { continue };
+            if profile.split >> class & 1 == 0 {
+                if is_split {
+                    self.splits.dissolve(&mut self.slab, &mut inside, first);
+                }
+                inside.reorder(&mut self.slab, first, rules.order());
                 continue;
             }
-            match is {
-                Order::One => {}
-                Order::Fair => self.flows.dissolve(&mut self.slab, first),
-                Order::Lines => self.duals.dissolve(&mut self.slab, first),
-                Order::Split => self.splits.dissolve(&mut self.slab, first),
+            if !is_split {
+                inside.reorder(&mut self.slab, first, Order::One);
+                self.splits.adopt(&mut self.slab, first, rules);
             }
-            match (wanted, profile.classes.get(class)) {
-                (Order::Fair, _) => self.flows.adopt(&mut self.slab, first),
-                (Order::Lines, _) => self.duals.adopt(&mut self.slab, first),
-                (Order::Split, Some(rules)) => self.splits.adopt(&mut self.slab, first, rules),
-                _ => {}
-            }
+            self.splits.reorder(&mut self.slab, &mut inside, first, rules.order());
         }
         self.forget_coupling(user);
         self.settle_parts(user);
     }
 }
 
-impl Profile {
-    /// How packets wait in the queues of a class.
-    fn order(&self, class: usize) -> Order {
-        let is = |bits: u8| bits >> class & 1 != 0;
-        match () {
-            () if is(self.fair) => Order::Fair,
-            () if is(self.dual) => Order::Lines,
-            () if is(self.split) => Order::Split,
-            () => Order::One,
-        }
-    }
-}
-
 impl Profiles {
     /// Whether any queue is fair.
     pub(crate) fn fair(&self) -> bool {
-        self.users.iter().any(|user| user.fair != 0)
+        self.any_class(|class| class.order() == Order::Fair)
     }
 }

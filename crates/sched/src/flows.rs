@@ -24,7 +24,7 @@ use weir_table::indexed::{Indexed, NONE};
 use weir_table::links::{Link, Linked, Links, List};
 
 use self::turns::{Choice, Fair, Others, Turns};
-use crate::manage::State;
+use crate::manage::{Departure, Manage, State};
 use crate::profile::{Profile, QUANTUM};
 use crate::slab::Slab;
 
@@ -176,25 +176,36 @@ impl Flows {
 
     /// The flow of a fair queue whose packet is chosen.
     #[inline(always)]
-    pub(crate) fn chosen(&self, fair: u32) -> u32 {
+    fn chosen(&self, fair: u32) -> u32 {
         self.fairs.at(fair).chosen
+    }
+
+    /// What the management of a fair queue remembers of the flow whose packet is chosen; nothing where it remembers nothing, and the packet is nothing to it.
+    #[inline(always)]
+    pub(crate) fn heeded(&mut self, fair: u32, manage: &dyn Manage, departure: &Departure) -> Option<&mut State> {
+        let flow = self.chosen(fair);
+        match self.noted(flow) {
+            false if !manage.notes(departure) => None,
+            false => Some(self.note(flow)),
+            true => Some(self.state_mut(flow)),
+        }
     }
 
     /// Whether the management of its queue remembers something of a flow.
     #[inline(always)]
-    pub(crate) fn noted(&self, at: u32) -> bool {
+    fn noted(&self, at: u32) -> bool {
         self.flows.at(at).noted
     }
 
     /// What that is.
     #[inline(always)]
-    pub(crate) fn state_mut(&mut self, at: u32) -> &mut State {
+    fn state_mut(&mut self, at: u32) -> &mut State {
         self.states.at_mut(at)
     }
 
     /// The management of its queue comes to remember something of a flow.
     #[cold]
-    pub(crate) fn note(&mut self, at: u32) -> &mut State {
+    fn note(&mut self, at: u32) -> &mut State {
         self.flows.at_mut(at).noted = true;
         let state = self.states.at_mut(at);
         *state = State::default();

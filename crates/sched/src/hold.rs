@@ -127,10 +127,11 @@ impl Held {
     pub(crate) fn judged(&self, judgement: &Judgement, now: u64) {
         let code = match judgement {
             Judgement::Nothing => 0,
-            Judgement::May(..) | Judgement::From(_, true, _) => LINE,
-            Judgement::From(_, false, Level::Ceil) => CEIL,
-            Judgement::From(_, false, Level::Class(class)) => CLASS + u64::from(class % 8),
-            Judgement::From(_, false, Level::SubportClass(class)) | Judgement::Aside(Level::SubportClass(class)) => {
+            Judgement::May(..) => LINE,
+            Judgement::From(_, wants, _) if wants.is_more() => LINE,
+            Judgement::From(_, _, Level::Ceil) => CEIL,
+            Judgement::From(_, _, Level::Class(class)) => CLASS + u64::from(class % 8),
+            Judgement::From(_, _, Level::SubportClass(class)) | Judgement::Aside(Level::SubportClass(class)) => {
                 SUBPORT_CLASS + u64::from(class % 8)
             }
             Judgement::From(..) | Judgement::Aside(_) => RATE,

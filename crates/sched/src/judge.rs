@@ -6,7 +6,7 @@ use crate::hold::Level;
 use crate::lines::Judgement;
 use crate::profile::Profile;
 use crate::rate::Fine;
-use crate::sharing::Share;
+use crate::sharing::{Share, Wants};
 use crate::slab::Slab;
 use crate::state::{Rest, UserState};
 use crate::users::Floors;
@@ -34,10 +34,10 @@ pub(crate) fn judge<T, const C: usize, const Q: usize>(
     let length = slab.length(state.first(queue));
     let cost = profile.bucket.cost(length);
     let own = profile.bucket.due(full_at, cost);
-    let wants = profile.sharing.is_some();
+    let wants = Wants::more(profile.sharing.is_some());
     let ceil = ceil_at(share, profile, length);
     if ceil > now {
-        return Judgement::From(ceil, false, Level::Ceil);
+        return Judgement::From(ceil, Wants::NO, Level::Ceil);
     }
     if own > now {
         return Judgement::From(own, wants, Level::Rate);
@@ -59,6 +59,8 @@ fn judge_counted<T, const C: usize, const Q: usize>(
     now: Fine,
 ) -> Judgement {
     let (full_at, mut from, mut level, mut aside) = (gate.full_at(), Fine::MAX, Level::Rate, None);
+    let look = if profile.promised { Wants::LOOK } else { Wants::NO };
+    let wanting = |wants: bool| Wants::more(wants).and(look);
     let mut classes = Turns::new(state, rest, floors, profile, slab, now);
     while let Some(class) = classes.next() {
         let of_subport = Level::SubportClass(class as u8);
@@ -84,14 +86,14 @@ fn judge_counted<T, const C: usize, const Q: usize>(
         }
         let ceil = ceil_at(share, profile, length);
         if ceil > now {
-            return earlier(from, level, ceil, Level::Ceil, false);
+            return earlier(from, level, ceil, Level::Ceil, wanting(false));
         }
         if own <= now {
             let spare = profile.bucket.due(full_at + cost, cost) <= now;
-            return Judgement::May(2 * class as u8 + u8::from(!spare), wants);
+            return Judgement::May(2 * class as u8 + u8::from(!spare), wanting(wants));
         }
         if !has_left {
-            return earlier(from, level, own, Level::Rate, wants);
+            return earlier(from, level, own, Level::Rate, wanting(wants));
         }
         if own < from {
             (from, level) = (own, of_subport);
@@ -99,7 +101,7 @@ fn judge_counted<T, const C: usize, const Q: usize>(
     }
     match aside {
         Some(aside) if from == Fine::MAX => Judgement::Aside(aside),
-        _ => Judgement::From(from, false, level),
+        _ => Judgement::From(from, wanting(false), level),
     }
 }
 
@@ -182,7 +184,7 @@ pub(crate) fn pay_floor<const C: usize>(
 
 /// Held until the earlier of two times.
 #[inline(always)]
-fn earlier(from: Fine, level: Level, other: Fine, of_other: Level, wants: bool) -> Judgement {
+fn earlier(from: Fine, level: Level, other: Fine, of_other: Level, wants: Wants) -> Judgement {
     if from < other { Judgement::From(from, wants, level) } else { Judgement::From(other, wants, of_other) }
 }
 

@@ -16,8 +16,18 @@ pub fn faults(subports: &Subports) -> Vec<Fault> {
     if faults.is_empty() && subports.values().any(|subport| subport.parent.is_some()) {
         let below = children(subports);
         faults.extend(subports.keys().filter_map(|name| promise_fault(subports, &below, name)));
+        faults.extend(below.iter().filter_map(|(name, all)| class_fault(subports, name, all)));
     }
     faults
+}
+
+/// Classes are guaranteed something of what the users of their own subport send, and of nothing below that.
+fn class_fault(subports: &Subports, name: &str, below: &BTreeSet<&str>) -> Option<Fault> {
+    let class = subports.get(name)?.classes.iter().position(|class| class.tc_guarantee.is_some())?;
+    let names: Vec<&str> = below.iter().copied().take(8).collect();
+    let problem =
+        format!("others are below it, to whose users it would be nothing: give it to those ({})", names.join(", "));
+    Some((format!("{name}.classes[{}].tc_guarantee", class + 1), problem))
 }
 
 fn parent_fault(subports: &Subports, name: &str) -> Option<Fault> {

@@ -9,7 +9,7 @@ use crate::class::MAX_CLASSES;
 use crate::gates::{Gate, Place};
 use crate::hold::Level;
 use crate::rate::{Fine, fine, nanos};
-use crate::sharing::{Share, Wanting};
+use crate::sharing::{Share, Wanting, Wants};
 
 /// Numbers in lists by rank, the best first.
 #[derive(Clone, Debug)]
@@ -102,9 +102,6 @@ pub(crate) enum Judgement {
     Aside(Level),
 }
 
-/// Whether a user wants more than it is guaranteed, and may have it.
-pub(crate) type Wants = bool;
-
 /// Where all users and subports stand.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines<const TREE: bool> {
@@ -152,9 +149,9 @@ impl<const TREE: bool> Lines<TREE> {
         self.port.ranks == 0 && self.wanting.is_empty()
     }
 
-    /// Moves a user to where it belongs, behind those who stand there.
+    /// Moves a user to where it belongs, behind those who stand there. Whether it is to be looked at what it claims.
     #[inline(always)]
-    pub(crate) fn settle(&mut self, user: u32, gate: &Gate, share: &mut Share, judgement: Judgement, now: u64) {
+    pub(crate) fn settle(&mut self, user: u32, gate: &Gate, share: &mut Share, judgement: Judgement, now: u64) -> bool {
         let standing = gate.standing();
         let number = u32::from(standing.subport());
         let mut lists_changed = false;
@@ -169,7 +166,7 @@ impl<const TREE: bool> Lines<TREE> {
         let wants = match judgement {
             Judgement::Nothing => {
                 gate.move_to(Place::Idle);
-                false
+                Wants::NO
             }
             Judgement::May(rank, wants) => {
                 gate.move_to(Place::Active(rank));
@@ -184,16 +181,21 @@ impl<const TREE: bool> Lines<TREE> {
             }
             Judgement::Aside(_) => {
                 gate.move_to(Place::Waiting);
-                false
+                Wants::NO
             }
         };
         if lists_changed {
             self.settle_subport(number);
         }
-        if share.wants != wants {
+        if share.wants == wants {
+            return false;
+        }
+        let looks = share.wants.looks(wants);
+        if !looks || share.wants.is_more() != wants.is_more() {
             self.wanting.change(number, user, share);
             self.settle_claims(number, now);
         }
+        looks
     }
 
     /// Puts a subport where it belongs as a lender and as one who wants more.

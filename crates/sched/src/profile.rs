@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::admit::Order;
 use crate::class::{MAX_CLASSES, MAX_QUEUES};
 use crate::l4s::L4s;
 use crate::manage::Manage;
@@ -26,8 +27,7 @@ pub struct ClassProfile {
     pub fair: bool,
     /// What couples the two lines of each of its queues, if they have [two](crate::dual). Then it has no management, and flows do not take turns.
     pub dual: Option<L4s>,
-    /// Weights of its queues, where it has several: none for one, and in the lowest class, whose weights are the [profile's](Profile::new). They do not
-    /// count where flows take turns, or queues have two lines.
+    /// Weights of its queues, where it has several: none for one, and in the lowest class, whose weights are the [profile's](Profile::new).
     pub weights: Box<[u8]>,
 }
 
@@ -69,17 +69,19 @@ pub struct Profile {
     pub(crate) capped: u8,
     /// Bit c: class c is guaranteed something.
     pub(crate) guaranteed: u8,
-    /// Bit c: what is sent of class c counts against either.
+    /// Some subport guarantees classes something.
+    pub(crate) promised: bool,
+    /// Bit c: what is sent of class c counts against either, or some subport guarantees classes something.
     pub(crate) counted: u8,
-    /// Bit c: packets of class c are asked about as they go: it is managed, or some subport has a rate for it.
+    /// Bit c: packets of class c are asked about as they go: it is managed, or some subport has a rate for it, or guarantees classes something.
     pub(crate) asked: u8,
     /// Bit c: class c has a management, fair queues, or dual ones.
     pub(crate) managed: u8,
-    /// Bit c: the queues of class c are fair.
+    /// Bit c: the queues of class c are fair, and it has one, or is the lowest.
     pub(crate) fair: u8,
-    /// Bit c: the queues of class c are dual.
+    /// Bit c: the queues of class c are dual, and it has one, or is the lowest.
     pub(crate) dual: u8,
-    /// Bit c: class c, above the lowest, has several queues.
+    /// Bit c: class c, above the lowest, has several queues, each of which may be fair, or dual.
     pub(crate) split: u8,
     /// Bit c: packets of class c do not wait one behind the other, as one of these three says.
     pub(crate) apart: u8,
@@ -101,15 +103,16 @@ impl Profile {
             classes.iter().enumerate().filter(|(_, class)| has(class)).fold(0, |bits, (n, _)| bits | 1 << n)
         };
         let weight = |n: usize| weights.get(n).copied().unwrap_or(1).max(1);
-        let (capped, fair) = (bits(&|class| !class.cap.is_unlimited()), bits(&|class| class.fair));
-        let dual = bits(&|class| class.dual.is_some()) & !fair;
-        let split = bits(&|class| class.weights.len() > 1) & !(fair | dual);
+        let (capped, split) = (bits(&|class| !class.cap.is_unlimited()), bits(&|class| class.weights.len() > 1));
+        let fair = bits(&|class| class.order() == Order::Fair) & !split;
+        let dual = bits(&|class| class.order() == Order::Lines) & !split;
         let guaranteed = bits(&|class| class.guarantee.is_some());
-        let managed = fair | dual | bits(&|class| class.manage.is_some());
+        let managed = bits(&|class| class.order() != Order::One || class.manage.is_some());
         Profile {
             bucket,
             capped,
             guaranteed,
+            promised: false,
             counted: capped | guaranteed,
             asked: managed,
             managed,
@@ -135,16 +138,17 @@ impl Profile {
     /// What couples the two lines of the queues of a class, if they have two.
     #[inline]
     pub(crate) fn coupling(&self, class: usize) -> Option<&L4s> {
-        self.classes.get(class)?.dual.as_ref().filter(|_| self.dual >> class & 1 != 0)
+        self.classes.get(class).filter(|class| class.order() == Order::Lines)?.dual.as_ref()
     }
 
-    /// The same where subports have rates for the classes of these bits.
-    fn limited(&self, classes: u8) -> Profile {
+    /// The same where subports have rates for the classes of these bits, and guarantee classes something (`promised`).
+    fn heeding(&self, classes: u8, promised: bool) -> Profile {
         let own = |(_, class): &(usize, &ClassProfile)| !class.cap.is_unlimited();
         let capped = self.classes.iter().enumerate().filter(own).fold(classes, |bits, (n, _)| bits | 1 << n);
-        let counted = capped | self.guaranteed;
+        let all = if promised { u8::MAX } else { 0 };
+        let counted = capped | self.guaranteed | all;
         let special = counted | self.managed != 0 || self.sharing.is_some();
-        Profile { capped, counted, asked: self.managed | classes, special, ..self.clone() }
+        Profile { capped, promised, counted, asked: self.managed | classes | all, special, ..self.clone() }
     }
 
     /// With a share of what others leave, by weight (at least 1), up to what `ceil` allows together with what its own bucket does.
@@ -168,6 +172,8 @@ pub struct SubportProfile {
     pub(crate) parent: Option<u16>,
     /// What its users may send of each class together.
     pub(crate) classes: [Bucket; MAX_CLASSES],
+    /// What each class of it is guaranteed of what it sends, if anything.
+    pub(crate) promises: [Option<Bucket>; MAX_CLASSES],
 }
 
 /// Subports between the port and a user at most.
@@ -177,7 +183,8 @@ impl SubportProfile {
     /// One whose users may send so much together, with a weight (at least 1) for its share of what is left.
     pub fn new(bucket: Bucket, weight: u8) -> SubportProfile {
         let classes = [Bucket::UNLIMITED; MAX_CLASSES];
-        SubportProfile { bucket, guarantee: None, quantum: u32::from(weight.max(1)) * QUANTUM, parent: None, classes }
+        let quantum = u32::from(weight.max(1)) * QUANTUM;
+        SubportProfile { bucket, guarantee: None, quantum, parent: None, classes, promises: [None; MAX_CLASSES] }
     }
 
     /// With a guarantee, which is no more than what they may send.
@@ -188,6 +195,12 @@ impl SubportProfile {
     /// Whose users may send so much together of a class, by its number, with what is in subports below it.
     pub fn class(mut self, class: usize, bucket: Bucket) -> SubportProfile {
         self.classes.iter_mut().skip(class).take(1).for_each(|place| *place = bucket);
+        self
+    }
+
+    /// Which guarantees a class, by its number, so much of what its own users send; those of subports below it have nothing of that.
+    pub fn promising(mut self, class: usize, bucket: Bucket) -> SubportProfile {
+        self.promises.iter_mut().skip(class).take(1).for_each(|place| *place = Some(bucket));
         self
     }
 
@@ -209,13 +222,17 @@ pub struct Profiles {
     fallback: Profile,
     /// Bit c: some subport has a rate for class c, or had one while the scheduler has run.
     pub(crate) limited: u8,
+    /// Some subport guarantees a class something, or did so while the scheduler has run.
+    pub(crate) promised: bool,
 }
 
 impl Profiles {
     /// From the rates of the port and its subports and the profiles of users.
     pub fn new(port: Bucket, subports: Vec<SubportProfile>, users: Vec<Profile>) -> Profiles {
         let fallback = Profile::new(Bucket::UNLIMITED, Vec::new(), &[]);
-        Profiles { port, subports: Vec::new(), users: users.into(), fallback, limited: 0 }.with_rates(port, subports)
+        let (subports_before, users) = (Vec::new(), users.into());
+        Profiles { port, subports: subports_before, users, fallback, limited: 0, promised: false }
+            .with_rates(port, subports)
     }
 
     /// The same for users of whom the port and its subports have other rates.
@@ -225,17 +242,19 @@ impl Profiles {
             subports.iter().filter_map(rate).any(|rate| !rate.is_unlimited())
         };
         let limited = (0..MAX_CLASSES).filter(is_limited).fold(0, |bits, class| bits | 1 << class);
-        let users = Arc::clone(&self.users);
-        Profiles { port, subports, users, fallback: self.fallback.clone(), limited: self.limited }.limited(limited)
+        let promised = subports.iter().any(|subport| subport.promises.iter().any(Option::is_some));
+        let (users, fallback) = (Arc::clone(&self.users), self.fallback.clone());
+        let now = Profiles { port, subports, users, fallback, limited: self.limited, promised: self.promised };
+        now.heeding(limited, promised)
     }
 
-    /// The same where subports have, or had, rates for the classes of these bits, and no others.
-    pub(crate) fn limited(self, classes: u8) -> Profiles {
-        if classes == self.limited {
+    /// The same where subports have, or had, rates for the classes of these bits, and no others; and guarantee, or guaranteed, classes something, or do not.
+    pub(crate) fn heeding(self, limited: u8, promised: bool) -> Profiles {
+        if (limited, promised) == (self.limited, self.promised) {
             return self;
         }
-        let users = self.users.iter().map(|user| user.limited(classes)).collect();
-        Profiles { users, fallback: self.fallback.limited(classes), limited: classes, ..self }
+        let users = self.users.iter().map(|user| user.heeding(limited, promised)).collect();
+        Profiles { users, fallback: self.fallback.heeding(limited, promised), limited, promised, ..self }
     }
 
     /// The same, but for one subport.
@@ -255,6 +274,11 @@ impl Profiles {
     #[inline(always)]
     pub(crate) fn subport(&self, number: u16) -> Bucket {
         self.subports.get(usize::from(number)).map_or(Bucket::UNLIMITED, |subport| subport.bucket)
+    }
+
+    /// What a class of a subport is guaranteed, if anything.
+    pub(crate) fn promise(&self, number: u16, class: u8) -> Option<Bucket> {
+        self.subports.get(usize::from(number))?.promises.get(usize::from(class)).copied().flatten()
     }
 
     /// The subport above one, if it is one of these. No attention is paid to what is above a subport that would be below itself, or below more than
@@ -277,6 +301,11 @@ impl Profiles {
         self.users.iter().any(|user| user.guaranteed != 0)
     }
 
+    /// Whether any class of any user is so.
+    pub(crate) fn any_class(&self, is: impl Fn(&ClassProfile) -> bool) -> bool {
+        self.users.iter().any(|user| user.classes.iter().any(&is))
+    }
+
     /// Whether any user shares.
     pub(crate) fn shares(&self) -> bool {
         self.users.iter().any(|user| user.sharing.is_some())
@@ -284,8 +313,7 @@ impl Profiles {
 
     /// Whether any management marks packets.
     pub(crate) fn marks(&self) -> bool {
-        let managements = |user: &Profile| user.classes.iter().any(|class| class.marks());
-        self.users.iter().any(managements)
+        self.any_class(ClassProfile::marks)
     }
 
     /// Whether any queue, as a whole, has a management, or has two lines that are coupled.

@@ -13,11 +13,13 @@ use crate::dual::{Duals, is_dual};
 use crate::flows::{Flows, Gone};
 use crate::gates::{Gate, Gates, Loss, Place, Standing};
 use crate::heavy::Heavy;
+use crate::inside::Inside;
 use crate::judge::judge;
 use crate::lines::{Judgement, Lines};
 use crate::manage::State;
 pub use crate::offer::{Displaced, Leaving, Offer, Offered, Refused};
 use crate::profile::{Profile, Profiles, SubportProfile};
+use crate::promises::Promises;
 use crate::rate::{Fine, fine};
 use crate::sharing::Share;
 use crate::slab::Slab;
@@ -69,6 +71,8 @@ pub struct Scheduler<T, const C: usize, const Q: usize, const TREE: bool = false
     pub(crate) splits: Splits,
     /// Users whom rates of classes of subports hold back; none where no subport has any.
     pub(crate) crowds: Crowds,
+    /// What classes of subports are guaranteed; nothing where none is.
+    pub(crate) promises: Promises,
     /// Any queue may be fair, have two lines, or be several.
     pub(crate) apart: bool,
     /// What outsiders do not know.
@@ -100,6 +104,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             duals: Duals::new(0, 0),
             splits: Splits::new(0, 0),
             crowds: Crowds::none(),
+            promises: Promises::none(),
             apart: false,
             seed: RandomState::new().hash_one(0) as u32,
             random: 0x9e37_79b9_7f4a_7c15,
@@ -125,6 +130,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         self.make_duals();
         self.make_splits();
         self.make_crowds();
+        self.make_promises();
         self.apart = !self.flows.is_empty() || !self.duals.is_empty() || !self.splits.is_empty();
         if self.profiles.marks() {
             self.users.gates.make_marks(self.setup.users, C);
@@ -132,7 +138,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if self.profiles.guarantees() && self.users.floors.is_empty() {
             self.users.make_floors();
         }
-        if self.profiles.shares() && self.users.shares.is_empty() {
+        let promised = self.profiles.promised;
+        if (self.profiles.shares() || promised) && self.users.shares.is_empty() {
             self.users.make_shares();
             self.lines.wanting.make_room(self.setup.users);
         }
@@ -185,7 +192,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             let displaced = match room {
                 Room::Left => None,
                 Room::Made => self.push_out(now),
-                Room::Lost => Some(self.lose(offer.user, queue, now).ok_or(Refused::QueueFull)?),
+                Room::Lost => Some(self.lose(&offer, queue, now).ok_or(Refused::QueueFull)?),
             };
             Ok((displaced, order))
         });
@@ -229,7 +236,11 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             let profile = self.profiles.user(standing.profile());
             let judgement = judge(gate, state, rest, (share, floors), profile, &self.slab, fine(now));
             tally.held.judged(&judgement, now);
-            self.lines.settle(user, gate, share, judgement, now);
+            if self.lines.settle(user, gate, share, judgement, now) {
+                self.claim(user);
+            }
+        } else if joins && self.profiles.promised {
+            self.claim(user);
         }
     }
 
@@ -244,7 +255,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     }
 
     /// Takes a packet of the lowest queue of who holds most: the last one; of a fair queue one of a fat flow, of one with two lines, or a class
-    /// with several queues, the last of the longest, or the first where there is none.
+    /// with several queues, one of the longest, or the first where there is none.
     #[cold]
     pub(crate) fn push_out(&mut self, now: u64) -> Option<Displaced<T>> {
         let user = self.heavy.heaviest()?;
@@ -315,7 +326,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             let gone = Gone { fair, length, class: UserState::<C, Q>::class_of(queue), profile, now };
             *first = match fair {
                 fair if is_dual(fair) => self.duals.dropped(&mut self.slab, (fair, *first)),
-                fair if is_split(fair) => self.splits.left(&mut self.slab, *first, &gone, user, false),
+                fair if is_split(fair) => {
+                    let mut inside = Inside { flows: &mut self.flows, duals: &mut self.duals };
+                    self.splits.left(&mut self.slab, &mut inside, *first, &gone, (user, false))
+                }
                 _ => self.flows.dropped(&mut self.slab, *first, &gone),
             };
         }
@@ -334,7 +348,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let profile = self.profiles.user(gate.standing().profile());
         let judgement = judge(gate, state, rest, (share, floors), profile, &self.slab, fine(now));
         tally.held.judged(&judgement, now);
-        self.lines.settle(user, gate, share, judgement, now);
+        if self.lines.settle(user, gate, share, judgement, now) {
+            self.claim(user);
+        }
     }
 
     /// What has waited in the wheel may have its turn.
@@ -370,8 +386,11 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let last = (self.lines.subports.len() - 1) as u16;
         let watched = self.users.gates.watches.begin(user, now);
         self.forget_aside(user);
+        let User { gate, share, .. } = self.users.at_mut(user);
+        if self.lines.settle(user, gate, share, Judgement::Nothing, now) {
+            self.claim(user);
+        }
         let User { gate, rest, share, floors, .. } = self.users.at_mut(user);
-        self.lines.settle(user, gate, share, Judgement::Nothing, now);
         let before = gate.standing();
         gate.set_standing(Standing::new(profile, subport.min(last)).watched(watched));
         let new = self.profiles.user(profile);
@@ -387,9 +406,13 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     /// comes back from where it stands aside.
     pub fn set_profiles(&mut self, profiles: Arc<Profiles>, now: u64) {
         // Who stands aside for a class does so until it comes back, whoever has a rate for it then.
-        let all = self.profiles.limited | profiles.limited;
-        let profiles =
-            if all == profiles.limited { profiles } else { Arc::new(Profiles::clone(&profiles).limited(all)) };
+        let heeds = |profiles: &Profiles| (profiles.limited, profiles.promised);
+        let (limited, promised) =
+            (self.profiles.limited | profiles.limited, self.profiles.promised || profiles.promised);
+        let profiles = match heeds(&profiles) == (limited, promised) {
+            true => profiles,
+            false => Arc::new(Profiles::clone(&profiles).heeding(limited, promised)),
+        };
         let old = std::mem::replace(&mut self.profiles, profiles);
         if !Arc::ptr_eq(&old.users, &self.profiles.users) {
             if self.profiles.managed() && self.states.is_empty() {
@@ -416,6 +439,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         self.lines.wanting.set(number, profile, fine(now));
         self.resume(number, now);
         self.set_classes(number as u16, &before.classes, now);
+        self.set_promises(number as u16, &before.promises, now);
     }
 
     /// Hands over every packet in the order they came. For the end: users stay.

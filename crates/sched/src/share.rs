@@ -48,6 +48,8 @@ pub(crate) struct SubportLimits {
     pub(crate) parent: Option<u16>,
     /// Of each class at most; what it may send in all when absent.
     pub(crate) classes: [Option<Limit>; MAX_CLASSES],
+    /// Guaranteed to each class of what its own users send; nothing when absent.
+    pub(crate) promises: [Option<Limit>; MAX_CLASSES],
 }
 
 impl SubportLimits {
@@ -60,8 +62,10 @@ impl SubportLimits {
         let profile = SubportProfile::new(self.most.map_or(Bucket::UNLIMITED, &bucket), self.weight);
         let profile = self.guaranteed.map_or(profile, |limit| profile.guaranteed(bucket(limit)));
         let profile = self.parent.map_or(profile, |parent| profile.below(parent));
-        let limits = self.classes.iter().enumerate().filter_map(|(class, limit)| Some((class, (*limit)?)));
-        limits.fold(profile, |profile, (class, limit)| profile.class(class, bucket(limit)))
+        let limited = (0..).zip(&self.classes).filter_map(|(class, limit)| Some((class, (*limit)?)));
+        let profile = limited.fold(profile, |profile, (class, limit)| profile.class(class, bucket(limit)));
+        let promised = (0..).zip(&self.promises).filter_map(|(class, limit)| Some((class, (*limit)?)));
+        promised.fold(profile, |profile, (class, limit)| profile.promising(class, bucket(limit)))
     }
 }
 
@@ -147,8 +151,14 @@ mod tests {
     use super::*;
 
     const LIMITS: Limit = Limit { rate: 1_000_000_000, size: 100_000 };
-    const LIMITED: SubportLimits =
-        SubportLimits { guaranteed: None, most: Some(LIMITS), weight: 1, parent: None, classes: [None; MAX_CLASSES] };
+    const LIMITED: SubportLimits = SubportLimits {
+        guaranteed: None,
+        most: Some(LIMITS),
+        weight: 1,
+        parent: None,
+        classes: [None; MAX_CLASSES],
+        promises: [None; MAX_CLASSES],
+    };
 
     #[test]
     fn one_scheduler_has_everything() {

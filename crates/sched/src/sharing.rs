@@ -20,8 +20,44 @@ pub(crate) struct Share {
     pub(crate) ceil_full_at: Fine,
     /// Bytes that it may still send in this round.
     pub(crate) deficit: u32,
-    /// It stands in the ring of its subport.
-    pub(crate) wants: bool,
+    /// Whether it stands in the ring of its subport, and claims anything of what classes of that are guaranteed.
+    pub(crate) wants: Wants,
+}
+
+/// Whether a user wants more than it is guaranteed, and may have it; and whether there is something to see to of what its subport guarantees [classes](crate::promises).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wants(u8);
+
+impl Wants {
+    pub(crate) const NO: Wants = Wants(0);
+    /// What it claims is to be looked at, in a judgement.
+    pub(crate) const LOOK: Wants = Wants(2);
+    /// It claims something, where it stands.
+    pub(crate) const CLAIMS: Wants = Wants(4);
+
+    #[inline(always)]
+    pub(crate) fn more(wants: bool) -> Wants {
+        Wants(wants as u8)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_more(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    pub(crate) fn and(self, other: Wants) -> Wants {
+        Wants(self.0 | other.0)
+    }
+
+    pub(crate) fn without(self, other: Wants) -> Wants {
+        Wants(self.0 & !other.0)
+    }
+
+    /// Whether what is claimed is to be looked at after a change from one to the other.
+    #[inline(always)]
+    pub(crate) fn looks(self, other: Wants) -> bool {
+        (self.0 | other.0) > 1
+    }
 }
 
 /// Of a subport, as a lender and as one who wants more.
@@ -126,9 +162,9 @@ impl<const TREE: bool> Wanting<TREE> {
     /// A user comes to want more, or does no longer.
     pub(crate) fn change(&mut self, number: u32, user: u32, share: &mut Share) {
         share.deficit = FRESH;
-        share.wants = !share.wants;
+        share.wants = Wants(share.wants.0 ^ 1);
         let list = &mut self.claims.at_mut(number).users;
-        if share.wants {
+        if share.wants.is_more() {
             self.users.push_back(list, user);
         } else {
             self.users.remove(list, user);
@@ -187,9 +223,16 @@ impl<const TREE: bool> Wanting<TREE> {
             turn_round(&mut self.users, &mut claims.users);
             return false;
         }
+        self.level_affords(turn, lender, bytes)
+    }
+
+    /// The same of the levels below the one that gives, without the user.
+    #[inline(always)]
+    pub(crate) fn level_affords(&mut self, turn: Turn, lender: u32, bytes: u16) -> bool {
         if TREE {
             return self.levels_afford(turn, lender, bytes);
         }
+        let claims = self.claims.at_mut(turn.subport);
         if !turn.lent && claims.deficit < u32::from(bytes) {
             claims.deficit += claims.quantum;
             turn_round(&mut self.ring, &mut self.all);
@@ -202,6 +245,12 @@ impl<const TREE: bool> Wanting<TREE> {
     #[inline(always)]
     pub(crate) fn sent(&mut self, turn: Turn, lender: u32, share: &mut Share, bytes: u16) {
         share.deficit -= u32::from(bytes).min(share.deficit);
+        self.level_sent(turn, lender, bytes);
+    }
+
+    /// The same of the levels below the one that gives, without the user.
+    #[inline(always)]
+    pub(crate) fn level_sent(&mut self, turn: Turn, lender: u32, bytes: u16) {
         if TREE {
             return self.levels_sent(turn, lender, bytes);
         }

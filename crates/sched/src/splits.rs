@@ -7,22 +7,24 @@
 //! 3. What is sent costs its queue credit; what is dropped does not.
 //! 4. Where a packet has to make room, it is the last one of the longest queue, of the last of several; if that is the packet that is chosen, it goes, and
 //!    another one is chosen.
+//! 5. Each of the queues may be [fair](crate::flows), or have [two lines](crate::dual). Then it is that which says which of its packets goes next when its turn comes,
+//!    and which makes room. Where another packet of the queue whose turn it is takes the place of the chosen one, the turn goes on if its credit is too little for that.
 //!
 //! The first packet of such a class, the chosen one, says which of them it is, as that of a [fair](crate::flows) queue does. What is known of it is apart from its user,
-//! while something waits in it; what a management remembers of its queues is kept for those users alone who have a profile with such a class.
+//! while something waits in it; what a management remembers of its queues is kept for those users alone who have a profile with such a class. What the first packet of
+//! a queue would say of that is with the class while it is the chosen one.
 
 use weir_table::indexed::{Indexed, NONE};
 
+use crate::admit::Order;
 use crate::class::{ClassQueue, MAX_QUEUES};
-use crate::dequeue::mark_first;
-use crate::dual::DUAL;
-use crate::flows::Gone;
-use crate::gates::Loss;
-use crate::manage::{Departure, State, lets_go};
-use crate::offer::{Displaced, Offer, Offered};
+use crate::dual::{DUAL, Duals, Entering, is_dual};
+use crate::flows::{Flows, Gone};
+use crate::inside::Inside;
+use crate::l4s::L4s;
+use crate::manage::State;
 use crate::profile::{ClassProfile, Profile, Profiles, QUANTUM};
-use crate::scheduler::Scheduler;
-use crate::slab::{Head, Slab};
+use crate::slab::Slab;
 
 /// In what a first packet says of its class: that it has several queues.
 const SPLIT: u32 = 1 << 30;
@@ -48,17 +50,24 @@ struct Split {
     credits: [u32; MAX_QUEUES],
     /// The queue whose packet is chosen.
     turn: u32,
+    /// What the first packet of that queue would say of it, were it not the first of the class.
+    inner: u32,
     /// Packets in all of them; of one in which nothing waits, the next of those.
     packets: u32,
 }
 
-const _: () = assert!(size_of::<Split>() == 72);
+const _: () = assert!(size_of::<Split>() == 76);
 
 impl Split {
-    const FREE: Split = Split { firsts: [NONE; MAX_QUEUES], credits: [0; MAX_QUEUES], turn: 0, packets: NONE };
+    const FREE: Split =
+        Split { firsts: [NONE; MAX_QUEUES], credits: [0; MAX_QUEUES], turn: 0, inner: NONE, packets: NONE };
 
     fn first(&self, queue: usize) -> u32 {
         self.firsts.get(queue).copied().unwrap_or(NONE)
+    }
+
+    fn set_first(&mut self, queue: usize, to: u32) {
+        self.firsts.iter_mut().skip(queue).take(1).for_each(|first| *first = to);
     }
 
     fn set_credit(&mut self, queue: usize, to: u32) {
@@ -129,19 +138,44 @@ impl Splits {
         }
     }
 
+    /// Makes room for what managements remember of the queues of so many users with so many classes above the lowest.
+    pub(crate) fn remember(&mut self, users: u32, classes: u32) {
+        if self.places.is_empty() {
+            self.classes = classes;
+            self.places = Indexed::new(users as usize * classes as usize, NONE);
+        }
+    }
+
     /// Whether there is room for any.
     pub(crate) fn is_empty(&self) -> bool {
         self.splits.is_empty()
     }
 
-    /// Packets in a queue.
-    pub(crate) fn packets<T>(&self, slab: &Slab<T>, number: u32, queue: usize) -> u16 {
-        slab.count(self.splits.at(number & !SPLIT).first(queue))
+    /// What the first packet of a queue says of that.
+    pub(crate) fn inner<T>(&self, slab: &Slab<T>, number: u32, queue: usize) -> u32 {
+        let split = self.splits.at(number & !SPLIT);
+        if queue == split.chosen() { split.inner } else { slab.fair(split.first(queue)) }
     }
 
-    /// The queue whose packet is chosen.
-    pub(crate) fn chosen(&self, number: u32) -> usize {
-        self.splits.at(number & !SPLIT).chosen()
+    /// Packets in a queue.
+    pub(crate) fn packets<T>(
+        &self,
+        slab: &Slab<T>,
+        (flows, duals): (&Flows, &Duals),
+        number: u32,
+        queue: usize,
+    ) -> u32 {
+        match self.inner(slab, number, queue) {
+            NONE => slab.count(self.splits.at(number & !SPLIT).first(queue)).into(),
+            inner if is_dual(inner) => duals.packets(inner),
+            inner => flows.packets(inner),
+        }
+    }
+
+    /// The queue whose packet is chosen, and what that would say of it.
+    pub(crate) fn chosen(&self, number: u32) -> (usize, u32) {
+        let split = self.splits.at(number & !SPLIT);
+        (split.chosen(), split.inner)
     }
 
     fn open(&mut self) -> u32 {
@@ -159,44 +193,66 @@ impl Splits {
 
     /// Chooses which packet goes next, of a class in which something waits.
     fn choose<T>(&mut self, slab: &mut Slab<T>, number: u32, class: &ClassProfile) -> u32 {
+        self.splits.at_mut(number).turn(slab, class);
+        self.veil(slab, number)
+    }
+
+    /// The chosen packet says that it is that of its class.
+    fn veil<T>(&mut self, slab: &mut Slab<T>, number: u32) -> u32 {
         let split = self.splits.at_mut(number);
-        split.turn(slab, class);
         let first = split.first(split.chosen());
+        split.inner = slab.fair(first);
         slab.set_fair(first, number | SPLIT);
         first
     }
 
-    /// Puts a packet in a queue of a class; it is given back where there is no room.
-    fn join<T>(
-        &mut self,
-        slab: &mut Slab<T>,
-        chosen: &mut u32,
-        packet: (T, u16, u64),
-        (queue, class): (usize, &ClassProfile),
-    ) -> Result<(), T> {
-        let (item, length, now) = packet;
-        if slab.left() == 0 {
-            return Err(item);
-        }
-        let number = if *chosen == NONE { self.open() } else { slab.fair(*chosen) & !SPLIT };
-        let split = self.splits.at_mut(number);
-        let Some(first) = split.firsts.get_mut(queue) else { return Err(item) };
-        if let Some(item) = slab.push(first, item, length, now) {
-            return Err(item);
-        }
-        split.packets += 1;
-        if *chosen == NONE {
-            *chosen = self.choose(slab, number, class);
-        }
-        Ok(())
+    /// The chosen packet says what it does as the first of its queue.
+    fn unveil<T>(&mut self, slab: &mut Slab<T>, number: u32) {
+        let split = self.splits.at(number);
+        slab.set_fair(split.first(split.chosen()), split.inner);
     }
 
-    /// The chosen packet of a user has left its queue, which has `first` now: it is sent, or dropped. The packet that goes next.
-    pub(crate) fn left<T>(&mut self, slab: &mut Slab<T>, first: u32, gone: &Gone<'_>, user: u32, is_sent: bool) -> u32 {
+    /// Puts a packet in a queue of a class; it is given back where there is no room. Whether another packet is the first of the class then.
+    pub(crate) fn join<T>(
+        &mut self,
+        slab: &mut Slab<T>,
+        inside: &mut Inside<'_>,
+        chosen: &mut u32,
+        packet: Entering<T>,
+        (queue, class): (usize, &ClassProfile),
+    ) -> Result<bool, T> {
+        if slab.left() == 0 || queue >= MAX_QUEUES {
+            return Err(packet.joining.item);
+        }
+        let is_first = *chosen == NONE;
+        let number = if is_first { self.open() } else { slab.fair(*chosen) & !SPLIT };
+        if !is_first {
+            self.unveil(slab, number);
+        }
+        let split = self.splits.at_mut(number);
+        let mut first = split.first(queue);
+        let refused = inside.join(slab, &mut first, packet, class);
+        let turns = is_first || queue == split.chosen() && first != split.first(queue);
+        split.set_first(queue, first);
+        split.packets += u32::from(refused.is_none());
+        *chosen = if turns { self.choose(slab, number, class) } else { self.veil(slab, number) };
+        refused.map_or(Ok(turns), Err)
+    }
+
+    /// The chosen packet of a user has left its queue, in which, or in its flow or line, it has `first` behind it: it is sent, or dropped. The packet that goes next.
+    pub(crate) fn left<T>(
+        &mut self,
+        slab: &mut Slab<T>,
+        inside: &mut Inside<'_>,
+        first: u32,
+        gone: &Gone<'_>,
+        (user, is_sent): (u32, bool),
+    ) -> u32 {
         let number = gone.fair & !SPLIT;
         let split = self.splits.at_mut(number);
         let turn = split.chosen();
-        split.firsts.iter_mut().skip(turn).take(1).for_each(|place| *place = first);
+        let first = inside.left(slab, first, &Gone { fair: split.inner, ..*gone }, is_sent);
+        split.set_first(turn, first);
         let paid = if is_sent { gone.length.into() } else { 0 };
         split.set_credit(turn, if first == NONE { 0 } else { split.credit(turn).saturating_sub(paid) });
         split.packets -= u32::from(split.packets > 0);
@@ -221,33 +277,71 @@ impl Splits {
         }
     }
 
-    /// Takes the last packet of the longest queue of a class, if that is not the one that is chosen; and says which queue has none left, if it has.
-    fn lose<T>(&mut self, slab: &mut Slab<T>, chosen: u32) -> Option<(T, Option<usize>)> {
-        let split = self.splits.at_mut(slab.fair(chosen) & !SPLIT);
-        let longest = (0..MAX_QUEUES).max_by_key(|queue| slab.count(split.first(*queue)))?;
-        if longest == split.chosen() && slab.count(split.first(longest)) == 1 {
-            return None;
-        }
-        let item = slab.pop_back(split.firsts.get_mut(longest)?)?;
-        split.packets -= 1;
-        let is_empty = split.first(longest) == NONE;
+    /// Takes a packet of the longest queue of a class, if that is not the one that is chosen; and says which queue has none left, if it has.
+    pub(crate) fn lose<T>(
+        &mut self,
+        slab: &mut Slab<T>,
+        inside: &mut Inside<'_>,
+        gone: &Gone<'_>,
+    ) -> Option<(T, Option<usize>)> {
+        let number = gone.fair & !SPLIT;
+        let packets = |queue: &usize| self.packets(slab, (inside.flows, inside.duals), number, *queue);
+        let longest = (0..MAX_QUEUES).max_by_key(packets)?;
+        self.unveil(slab, number);
+        let split = self.splits.at_mut(number);
+        let is_chosen = longest == split.chosen();
+        let first = split.firsts.get_mut(longest)?;
+        let item = match inside.lose(slab, first, is_chosen) {
+            None if !is_chosen => inside.drop_first(slab, first, gone),
+            item => item,
+        };
+        let is_empty = *first == NONE;
+        split.packets -= u32::from(item.is_some());
         if is_empty {
             split.set_credit(longest, 0);
         }
-        Some((item, is_empty.then_some(longest)))
+        self.veil(slab, number);
+        Some((item?, is_empty.then_some(longest)))
     }
 
-    /// Gives a class in which packets wait several queues: all of them are in the first.
+    /// The fattest flow of one of the queues, which is fair and full, loses a packet, if there is a fat one.
+    pub(crate) fn lose_of_flow<T>(
+        &mut self,
+        slab: &mut Slab<T>,
+        inside: &mut Inside<'_>,
+        fair: u32,
+        queue: usize,
+    ) -> Option<T> {
+        let number = fair & !SPLIT;
+        self.unveil(slab, number);
+        let split = self.splits.at_mut(number);
+        let item = inside.flows.lose(slab, split.first(queue));
+        split.packets -= u32::from(item.is_some());
+        self.veil(slab, number);
+        item
+    }
+
+    /// Gives a class in which packets wait one behind the other several queues: all of them are in the first.
     pub(crate) fn adopt<T>(&mut self, slab: &mut Slab<T>, queue: u32, class: &ClassProfile) {
         let number = self.open();
         let split = self.splits.at_mut(number);
         (split.firsts, split.packets) = ([NONE; MAX_QUEUES], slab.count(queue).into());
-        split.firsts.iter_mut().take(1).for_each(|first| *first = queue);
+        split.set_first(0, queue);
         self.choose(slab, number, class);
     }
 
-    /// Makes one queue of those of a class: that of the chosen packet comes first, then the others as their turns would.
-    pub(crate) fn dissolve<T>(&mut self, slab: &mut Slab<T>, chosen: u32) {
+    /// Has packets wait in each queue of a class as they are to.
+    pub(crate) fn reorder<T>(&mut self, slab: &mut Slab<T>, inside: &mut Inside<'_>, chosen: u32, wanted: Order) {
+        let number = slab.fair(chosen) & !SPLIT;
+        self.unveil(slab, number);
+        let firsts = self.splits.at(number).firsts;
+        firsts.into_iter().filter(|first| *first != NONE).for_each(|first| inside.reorder(slab, first, wanted));
+        self.veil(slab, number);
+    }
+
+    /// Makes one queue of those of a class, in which packets wait one behind the other: that of the chosen packet comes first, then the others as their turns would.
+    pub(crate) fn dissolve<T>(&mut self, slab: &mut Slab<T>, inside: &mut Inside<'_>, chosen: u32) {
+        self.reorder(slab, inside, chosen, Order::One);
         let number = slab.fair(chosen) & !SPLIT;
         slab.set_fair(chosen, NONE);
         let split = self.splits.at(number);
@@ -271,12 +365,13 @@ impl Splits {
     }
 
     /// A user has a profile from now on: whatever managements remember of queues that it does not have is forgotten.
-    fn settle(&mut self, user: u32, profile: &Profile) {
+    pub(crate) fn settle(&mut self, user: u32, profile: &Profile) {
         for class in 0..self.classes as usize {
-            let wants = profile.split >> class & 1 != 0 && profile.manage(class).is_some();
+            let wants = profile.parts_remember(class);
             let Some(at) = self.place(user, class) else { return };
             let place = *self.places.at(at);
             if wants == (place != NONE) {
+                self.forget_coupling(place, profile.coupling(class).is_some());
                 continue;
             }
             *self.places.at_mut(at) = match wants {
@@ -289,6 +384,12 @@ impl Splits {
         }
     }
 
+    /// What another management has left is none of a coupling's business, nor the other way round.
+    fn forget_coupling(&mut self, place: u32, is_coupled: bool) {
+        let states = self.states.get_mut(place as usize).into_iter().flatten();
+        states.filter(|state| L4s::knows(state) != is_coupled).for_each(|state| *state = State::default());
+    }
+
     fn take_place(&mut self) -> u32 {
         let place = self.spare.pop().unwrap_or(self.states.len() as u32);
         match self.states.get_mut(place as usize) {
@@ -299,98 +400,18 @@ impl Splits {
     }
 }
 
-impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TREE> {
-    /// Makes room for classes with several queues, once any may have them.
-    pub(crate) fn make_splits(&mut self) {
-        if !self.profiles.splits() {
-            return;
-        }
-        if self.splits.is_empty() {
-            self.splits = Splits::new(self.slab.room(), self.setup.users.saturating_mul(C as u32 - 1));
-        }
-        if self.splits.places.is_empty() && self.profiles.users.iter().any(|user| user.split & user.managed != 0) {
-            self.splits.classes = C as u32 - 1;
-            self.splits.places = Indexed::new(self.setup.users as usize * (C - 1), NONE);
-        }
-    }
-
-    /// The queue of a class with several that a packet joins.
-    fn queue_in(&self, offer: &Offer, class: usize) -> usize {
-        let profile = self.profiles.user(self.users.gates.at(offer.user).standing().profile());
-        profile.classes.get(class).map_or(0, |rules| rules.queue_in(offer.class))
-    }
-
-    /// Packets that wait in the queue of a class that a packet would join, where something waits in that class; and which queue that is.
-    pub(crate) fn queued_in(&self, offer: &Offer, class: usize) -> (u16, usize) {
-        let (first, queue) = (self.users.states.at(offer.user).first(class), self.queue_in(offer, class));
-        let fair = if first == NONE { NONE } else { self.slab.fair(first) };
-        (if is_split(fair) { self.splits.packets(&self.slab, fair, queue) } else { self.slab.count(first) }, queue)
-    }
-
-    /// Takes a packet of a class with several queues, in which there is room for it. Given back where there is none.
-    #[cold]
-    pub(crate) fn join_split(
-        &mut self,
-        offer: &Offer,
-        class: usize,
-        packet: impl Offered<T>,
-        now: u64,
-    ) -> Option<Displaced<T>> {
-        let item = packet.take()?;
-        let queue = self.queue_in(offer, class);
-        let profile = self.profiles.user(self.users.gates.at(offer.user).standing().profile());
-        let first = self.users.states.at_mut(offer.user).queues.get_mut(class)?;
-        let joins = *first == NONE;
-        let rules = profile.classes.get(class)?;
-        match self.splits.join(&mut self.slab, first, (item, offer.length, now), (queue, rules)) {
-            Ok(()) => self.joined(offer.user, class, joins, now),
-            // A node was free or has been freed before.
-            Err(item) => return Some(Displaced { item, loss: Loss::PushedOut }),
-        }
-        None
-    }
-
-    /// Takes a packet of a class with several queues that has to make room, if it is not the one that is chosen.
-    pub(crate) fn lose_of_split(&mut self, user: u32, class: usize, now: u64) -> Option<T> {
-        let (item, emptied) = self.splits.lose(&mut self.slab, self.users.states.at(user).first(class))?;
-        if let Some(queue) = emptied {
-            let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
-            self.splits.emptied(user, (class, queue), profile, now);
-        }
-        Some(item)
-    }
-
-    /// Whether the management lets the chosen packet of a class with several queues go, with a mark perhaps; else it is to be dropped.
-    #[cold]
-    pub(crate) fn goes_of_split(&mut self, user: u32, class: usize, head: &Head, now: u64) -> bool {
-        let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
-        let (node, queue) = (self.users.states.at(user).first(class), self.splits.chosen(head.fair));
-        let (Some(manage), Some(state)) = (profile.manage(class), self.splits.state_mut(user, class, queue)) else {
-            return true;
-        };
-        let (sojourn, behind) = (now.saturating_sub(head.since), head.count.saturating_sub(1).into());
-        let departure = Departure { now, sojourn, behind, bytes: head.length.into() };
-        let mark = || mark_first(&mut self.slab, self.marker, &self.users.gates, (user, class, node), now);
-        lets_go(manage, state, &departure, mark)
-    }
-
-    /// A packet has gone straight through a queue of a class with several.
-    pub(crate) fn tell_part_emptied(&mut self, offer: &Offer, class: usize, now: u64) {
-        let queue = self.queue_in(offer, class);
-        let profile = self.profiles.user(self.users.gates.at(offer.user).standing().profile());
-        self.splits.emptied(offer.user, (class, queue), profile, now);
-    }
-
-    /// What managements remember of the queues of a user who is somebody else.
-    pub(crate) fn settle_parts(&mut self, user: u32) {
-        let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
-        self.splits.settle(user, profile);
-    }
-}
-
 impl ClassProfile {
+    /// How packets wait in each queue of the class.
+    pub(crate) fn order(&self) -> Order {
+        match (self.fair, &self.dual) {
+            (true, _) => Order::Fair,
+            (false, Some(_)) => Order::Lines,
+            (false, None) => Order::One,
+        }
+    }
+
     /// The queue that a packet joins, of several.
-    fn queue_in(&self, class: ClassQueue) -> usize {
+    pub(crate) fn queue_in(&self, class: ClassQueue) -> usize {
         let queue = usize::from(class.queue());
         if queue < self.weights.len() { queue } else { 0 }
     }

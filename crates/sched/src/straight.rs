@@ -105,20 +105,24 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if counted && !self.class_passes(offer, class as u8, now) {
             return Ok(false);
         }
-        if managed && self.profiles.user(profile).dual >> class & 1 != 0 {
-            if !self.line_rests(offer.user, class, queue, now) {
+        if managed {
+            let asked = match self.profiles.user(profile) {
+                user if user.dual >> class & 1 != 0 => Ok(self.line_rests(offer.user, (class, queue), None, now)),
+                user if user.split >> class & 1 != 0 => self.part_rests(offer, class, &mut mark, now),
+                _ => self.ask_management(offer, queue, &mut mark, now).map(|()| {
+                    // It has come to an empty queue, and leaves it empty.
+                    self.tell_emptied(offer.user, queue, now);
+                    true
+                }),
+            };
+            match asked {
+                Ok(true) => {}
                 // It may be marked or dropped as it goes.
-                return Ok(false);
-            }
-        } else if managed {
-            if let Err(refused) = self.ask_management(offer, queue, &mut mark, now) {
-                self.users.gates.dropped(offer.user, Loss::Red, now);
-                return Err(refused);
-            }
-            // It has come to an empty queue, and leaves it empty.
-            match self.profiles.user(profile).split >> class & 1 != 0 {
-                true => self.tell_part_emptied(offer, class, now),
-                false => self.tell_emptied(offer.user, queue, now),
+                Ok(false) => return Ok(false),
+                Err(refused) => {
+                    self.users.gates.dropped(offer.user, Loss::Red, now);
+                    return Err(refused);
+                }
             }
         }
         let User { gate, state, rest, share, floors, .. } = self.users.at_mut(offer.user);
@@ -129,7 +133,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
                 let bucket = self.profiles.class(at as u16, class as u8);
                 self.crowds.pay(bucket, at as u16, class as u8, offer.length, fine(now));
             }
-            state.used(class as u8);
+            let (number, class) = (gate.standing().subport(), class as u8);
+            self.promises.pay(self.profiles.promise(number, class), number, class, offer.length, fine(now));
+            state.used(class);
         }
         pay_ceil(share, self.profiles.user(profile), offer.length, fine(now));
         Ok(true)

@@ -7,10 +7,12 @@ use weir_sched::class::MAX_CLASSES;
 use weir_sched::config::{LEAST, LONGEST, MOST, SHORTEST, SubportClassConfig};
 
 /// What the users of a subport may send of one class together: `0=100 Mbit/s`, or `0=100 Mbit/s,5 ms` with the time over which that holds, or
-/// `0=none` for as much as of all.
+/// `0=none` for as much as of all; and what the class is guaranteed before that, if anything: `0=20 Mbit/s..100 Mbit/s`, or `0=20 Mbit/s..none`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ClassRate {
     pub(crate) class: u8,
+    /// Nothing where it is not said.
+    guarantee: Option<Rate>,
     /// None for `none`.
     rate: Option<Rate>,
     /// As it was, or the usual one, where it is not said.
@@ -19,17 +21,22 @@ pub(crate) struct ClassRate {
 
 impl fmt::Display for ClassRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.rate {
-            Some(rate) => write!(f, "{}={rate}", self.class)?,
-            None => write!(f, "{}=none", self.class)?,
-        }
+        write!(f, "{}={}", self.class, rates(self.guarantee, self.rate))?;
         self.period.map_or(Ok(()), |period| write!(f, ",{period}"))
     }
 }
 
+/// What a class is guaranteed, if anything, and its rate.
+pub(crate) fn rates(guarantee: Option<Rate>, rate: Option<Rate>) -> String {
+    let rate = rate.map_or_else(|| NONE.to_owned(), |rate| rate.to_string());
+    guarantee.map_or(rate.clone(), |guarantee| format!("{guarantee}..{rate}"))
+}
+
+/// No rate.
+const NONE: &str = "none";
+
 impl Scalar for ClassRate {
-    const WHAT: &'static str =
-        "a class and its rate (\"0=100 Mbit/s\", \"0=100 Mbit/s,5 ms\" with its period, or \"0=none\")";
+    const WHAT: &'static str = "a class and its rate (\"0=100 Mbit/s\", \"0=100 Mbit/s,5 ms\" with its period, \"0=20 Mbit/s..100 Mbit/s\" with what it is guaranteed, or \"0=none\")";
     const EXAMPLE: &'static str = "0=100 Mbit/s";
 
     fn parse(text: &str) -> Result<Self, Malformed> {
@@ -41,28 +48,34 @@ impl Scalar for ClassRate {
                 "classes are 0 to 7, the highest first",
             ));
         }
-        let (rate, period) = said.split_once(',').map_or((said, None), |(rate, period)| (rate, Some(period)));
-        let (rate, period) = (rate.trim(), period.map(str::trim));
-        if rate == "none" && period.is_none() {
-            return Ok(ClassRate { class, rate: None, period: None });
-        }
-        let rate = quantity::<Rate>("rate", rate)?;
-        let period = period.map(|period| quantity::<Nanos>("period", period)).transpose()?;
-        if !(LEAST..=MOST).contains(&rate) {
-            return Err(beyond(
-                format!("has a rate out of range: {rate}"),
-                &format!("give one from {LEAST} to {MOST}"),
-            ));
+        let (rates, period) = said.split_once(',').map_or((said, None), |(rates, period)| (rates, Some(period)));
+        let (guarantee, rate) = rates.split_once("..").unwrap_or((NONE, rates));
+        let (guarantee, rate) = (rate_of("guarantee", guarantee)?, rate_of("rate", rate)?);
+        let period = period.map(|period| quantity::<Nanos>("period", period.trim())).transpose()?;
+        if period.is_some() && guarantee.or(rate).is_none() {
+            return Err(Malformed::not::<Self>());
         }
         if let Some(period) = period.filter(|period| !(SHORTEST..=LONGEST).contains(period)) {
             let remedy = format!("give one from {SHORTEST} to {LONGEST}");
             return Err(beyond(format!("has a period out of range: {period}"), &remedy));
         }
-        Ok(ClassRate { class, rate: Some(rate), period })
+        Ok(ClassRate { class, guarantee, rate, period })
     }
 }
 
 scalar!(ClassRate);
+
+/// A rate, or none.
+fn rate_of(what: &str, text: &str) -> Result<Option<Rate>, Malformed> {
+    if text.trim() == NONE {
+        return Ok(None);
+    }
+    let rate = quantity::<Rate>(what, text.trim())?;
+    match (LEAST..=MOST).contains(&rate) {
+        true => Ok(Some(rate)),
+        false => Err(beyond(format!("has a {what} out of range: {rate}"), &format!("give one from {LEAST} to {MOST}"))),
+    }
+}
 
 /// A rate or a period; what is wrong with it names it.
 fn quantity<Q: Quantity>(what: &str, text: &str) -> Result<Q, Malformed> {
@@ -79,10 +92,12 @@ fn beyond(problem: String, remedy: &str) -> Malformed {
 }
 
 impl ClassRate {
-    /// What counts for each class that has a rate.
+    /// What counts for each class that has a rate, or is guaranteed anything.
     pub(crate) fn all(classes: &[SubportClassConfig]) -> Vec<ClassRate> {
         let one = |(class, config): (u8, &SubportClassConfig)| {
-            config.tc_rate.map(|rate| ClassRate { class, rate: Some(rate), period: Some(config.tc_period) })
+            let SubportClassConfig { tc_rate: rate, tc_guarantee: guarantee, tc_period: period } = *config;
+            let says = rate.is_some() || guarantee.is_some();
+            says.then_some(ClassRate { class, guarantee, rate, period: Some(period) })
         };
         (0..).zip(classes).filter_map(one).collect()
     }
@@ -91,7 +106,9 @@ impl ClassRate {
     pub(crate) fn each(classes: &[SubportClassConfig], number: u8) -> Vec<ClassRate> {
         let all = ClassRate::all(classes);
         let of = |class| all.iter().find(|one| one.class == class).copied();
-        (0..number).map(|class| of(class).unwrap_or(ClassRate { class, rate: None, period: None })).collect()
+        (0..number)
+            .map(|class| of(class).unwrap_or(ClassRate { class, guarantee: None, rate: None, period: None }))
+            .collect()
     }
 
     /// What counts for classes once this has been said of some of them; the others stay as they were.
@@ -118,7 +135,8 @@ impl ClassRate {
             }
             all.resize(all.len().max(usize::from(one.class) + 1), SubportClassConfig::OPEN);
             if let Some(class) = all.get_mut(usize::from(one.class)) {
-                *class = SubportClassConfig { tc_rate: one.rate, tc_period: one.period.unwrap_or(class.tc_period) };
+                let tc_period = one.period.unwrap_or(class.tc_period);
+                *class = SubportClassConfig { tc_rate: one.rate, tc_guarantee: one.guarantee, tc_period };
             }
         }
         Ok(all)
@@ -135,9 +153,14 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        for (text, written) in
-            [("0=100Mbit/s", "0=100 Mbit/s"), ("7 = 1 Gbit/s , 5ms", "7=1 Gbit/s,5 ms"), ("3=none", "3=none")]
-        {
+        for (text, written) in [
+            ("0=100Mbit/s", "0=100 Mbit/s"),
+            ("7 = 1 Gbit/s , 5ms", "7=1 Gbit/s,5 ms"),
+            ("3=none", "3=none"),
+            ("1=20Mbit/s .. 100Mbit/s", "1=20 Mbit/s..100 Mbit/s"),
+            ("1=20Mbit/s..none,5ms", "1=20 Mbit/s..none,5 ms"),
+            ("1=none..1 Mbit/s", "1=1 Mbit/s"),
+        ] {
             let read = ClassRate::parse(text).unwrap();
             assert_eq!((read.to_string().as_str(), ClassRate::parse(written)), (written, Ok(read)));
         }
@@ -151,6 +174,10 @@ mod tests {
             "0=1 kbit/s",
             "0=1 Mbit/s,1 ns",
             "0=none,1 ms",
+            "0=none..none,1 ms",
+            "0=1 Mbit/s..",
+            "0=..1 Mbit/s",
+            "0=1 kbit/s..none",
             "0=1 Mbit/s,",
         ] {
             assert!(ClassRate::parse(text).is_err(), "{text}");

@@ -79,7 +79,7 @@ entry! {
         pub(crate) weight: u8 = default(1), live, range(1..=100);
         /// The subport above it; the port alone when absent.
         pub(crate) parent: Option<String> = optional, live;
-        /// What its users may send of a class together: `0=100Mbit/s`, with the time over which that holds `0=100Mbit/s,5ms`, or `0=none`. Classes of which nothing is said stay as they are.
+        /// What its users may send of a class together: `0=100Mbit/s`, with the time over which that holds `0=100Mbit/s,5ms`, or `0=none`; with what the class is guaranteed of what its own users send, `0=20Mbit/s..100Mbit/s`, or `0=20Mbit/s..none`. Classes of which nothing is said stay as they are.
         pub(crate) classes: Vec<ClassRate> = empty, live, length(0..=MAX_CLASSES);
     }
 }

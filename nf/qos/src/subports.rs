@@ -9,7 +9,7 @@ use weir_sched::levels;
 use weir_sched::profile::LEVELS;
 use weir_stage::{Entry as _, Saved};
 
-use crate::classes::ClassRate;
+use crate::classes::{ClassRate, rates};
 use crate::config::SubportEntry;
 use crate::request::SUBPORTS;
 
@@ -32,10 +32,13 @@ impl Subport {
         self.given.as_ref().unwrap_or(&self.configured)
     }
 
-    /// The classes that have rates, and these.
+    /// The classes that have rates, or are guaranteed anything, and these.
     fn classes(&self) -> BTreeMap<String, String> {
-        let rates = self.counts().classes.iter().zip(0..);
-        rates.filter_map(|(class, n)| Some((u8::to_string(&n), class.tc_rate?.to_string()))).collect()
+        let said = |(class, n): (&SubportClassConfig, u8)| {
+            class.tc_guarantee.or(class.tc_rate)?;
+            Some((n.to_string(), rates(class.tc_guarantee, class.tc_rate)))
+        };
+        self.counts().classes.iter().zip(0..).filter_map(said).collect()
     }
 
     fn source(&self) -> &'static str {
@@ -270,6 +273,9 @@ fn classes(config: &SubportConfig) -> Value {
         let mut said = json!({ "tc_period": class.tc_period.to_string() });
         if let Some(rate) = class.tc_rate {
             said["tc_rate"] = rate.to_string().into();
+        }
+        if let Some(guarantee) = class.tc_guarantee {
+            said["tc_guarantee"] = guarantee.to_string().into();
         }
         said
     };

@@ -53,7 +53,11 @@ fn several_queues_are_where_they_can_be() {
         let keys = json!({ "classify": { "usual": format!("{class}.1") }, "scheduler": scheduler(json!({ "user": profile })) });
         messages(&config(keys), None)
     };
-    assert_eq!(told(1, json!({ "weights": [1, 2], "codel": {} })), Vec::<String>::new());
+    for in_each in [json!({ "codel": {} }), json!({ "flows": "fair" }), json!({ "l4s": {} })] {
+        let mut keys = in_each;
+        keys["weights"] = json!([1, 2]);
+        assert_eq!(told(1, keys), Vec::<String>::new());
+    }
     for (class, keys, words) in [
         (
             1,
@@ -61,12 +65,6 @@ fn several_queues_are_where_they_can_be() {
             "class 1 has no queue 1; its queues are 0 to 0: name one of these, or give the class more `weights`",
         ),
         (1, json!({ "weights": [1, 0] }), "profiles.user.classes[2].weights: a weight is 1 to 255"),
-        (
-            1,
-            json!({ "weights": [1, 2], "l4s": {} }),
-            "several queues or l4s, not both: leave one out, or use the queues of the lowest class",
-        ),
-        (1, json!({ "weights": [1, 2], "flows": "fair" }), "several queues or flows = \"fair\", not both"),
         (
             3,
             json!({ "weights": [1, 2] }),

@@ -129,6 +129,62 @@ fn what_waits_outlives_changes_of_how_it_waits() {
     rig.finish();
 }
 
+/// Class 1 has two queues, each with flows of its own: the queues share by weight, however many flows they have, and the flows of each take turns.
+#[test]
+fn each_of_several_queues_has_flows_of_its_own() {
+    let class = json!({ "flows": "fair", "weights": [1, 3], "queue_size": 300, "codel": { "target": "1 s" } });
+    let profile = json!({ "tb_rate": "20 Mbit/s", "tb_size": "2 KiB", "classes": [{}, class] });
+    let mut rig = Rig::new(json!({
+        "users": [{ "tags": "1.1", "profile": "one" }],
+        "classify": { "dscp": { "cs1": "1", "cs2": "1.1" } },
+        "scheduler": scheduler(json!({ "one": profile })),
+    }));
+    let packet = |queue: u32, flow: u16, number: u32| {
+        let mut bytes = frame((1, 1), if queue == 0 { 8 } else { 16 }, 10_000_000 * queue + number, 1_000);
+        bytes[PORTS..PORTS + 2].copy_from_slice(&flow.to_be_bytes());
+        bytes
+    };
+    let queue_of = |bytes: &[u8]| number(bytes) as usize / 10_000_000;
+    // One flow sends much in each queue, which is always full; in that of weight 1 another one sends a packet now and then.
+    let (mut next, mut bytes, mut little, mut delays) = (0, [0_u64; 2], BTreeMap::new(), Vec::new());
+    for round in 0..200_u32 {
+        for _ in 0..40 {
+            (0..2).for_each(|queue| rig.send(0, packet(queue, MUCH, next)));
+            next += 1;
+        }
+        if round % 10 == 9 {
+            little.insert(next, rig.engine.now());
+            rig.send(0, packet(0, LITTLE[0], next));
+            next += 1;
+        }
+        rig.run(10 * MS);
+        let now = rig.engine.now();
+        for frame in rig.sent(1) {
+            bytes[queue_of(&frame)] += u64::from(round >= 20) * frame.len() as u64;
+            delays.extend(little.remove(&number(&frame)).map(|since| (now - since) / MS));
+        }
+    }
+    // Of each second's four parts one is the first queue's, within a hundredth.
+    let share = bytes[0] as f64 / (bytes[0] + bytes[1]) as f64;
+    assert!((share * 4.0 - 1.0).abs() < 0.01, "{share} of {bytes:?}");
+    // 300 packets before it take 480 ms at a quarter of the rate; it passes them by, and waits for one of its queue and those of the other one meanwhile.
+    assert!(little.is_empty() && delays.len() == 20 && delays.iter().all(|delay| *delay <= 10), "{delays:?}");
+    let row = &rig.show("users", Some("1.1"))[0];
+    assert_eq!(row["drops"].as_object().unwrap().keys().collect::<Vec<_>>(), ["queue-full"], "{row}");
+    // A reload makes one line of all of them: nothing is lost.
+    let waiting = rig.held();
+    assert!(waiting > 500, "{waiting}");
+    let profile = json!({ "tb_rate": "20 Mbit/s", "tb_size": "2 KiB", "classes": [{}, { "queue_size": 1_000 }] });
+    rig.reload(json!({
+        "users": [{ "tags": "1.1", "profile": "one" }],
+        "classify": { "dscp": { "cs1": "1", "cs2": "1" } },
+        "scheduler": scheduler(json!({ "one": profile })),
+    }));
+    rig.run(SECOND);
+    assert_eq!((rig.sent(1).len() as u64, rig.held()), (waiting, 0));
+    rig.finish();
+}
+
 #[test]
 fn memory_for_flows_is_told_where_there_are_any() {
     let bytes = |class| {

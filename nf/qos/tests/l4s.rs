@@ -112,6 +112,53 @@ fn classes_change_while_packets_wait() {
     rig.finish();
 }
 
+/// Class 1 has two queues with two lines each: the pair of lines is one queue among those that share by weight, and what is to wait little goes by the rest of its own queue.
+#[test]
+fn each_of_several_queues_has_two_lines_of_its_own() {
+    let class = json!({ "l4s": { "target": "1 s" }, "weights": [1, 3], "queue_size": 300 });
+    let profile = json!({ "tb_rate": "20 Mbit/s", "tb_size": "2 KiB", "classes": [{}, class] });
+    let mut rig = Rig::new(json!({
+        "users": [{ "tags": "1.1", "profile": "one" }],
+        "classify": { "dscp": { "cs1": "1", "cs2": "1.1" } },
+        "scheduler": scheduler(json!({ "one": profile })),
+    }));
+    let packet = |queue: u32, number: u32, field: u8| {
+        let mut bytes = frame((1, 1), if queue == 0 { 8 } else { 16 }, 10_000_000 * queue + number, 976);
+        bytes[L3 + 1] |= field;
+        assert!(ipv4::write_checksum(&mut bytes[L3..]));
+        bytes
+    };
+    let (mut next, mut bytes, mut low) = (0, [0_u64; 2], Vec::new());
+    for round in 0..120 {
+        // A little more than each sends, so that neither is full, nor empty.
+        for (queue, packets) in [(0, 7), (1, 19)] {
+            (0..packets + if round == 0 { 100 } else { 0 }).for_each(|n| rig.send(0, packet(queue, next + n, NOT_ECT)));
+            next += 200;
+        }
+        if round % 10 == 9 {
+            // That of weight 1 has the fewer turns.
+            for n in next..next + 3 {
+                low.push(n);
+                rig.send(0, packet(0, n, ECT_1));
+            }
+            next += 3;
+        }
+        rig.run(10 * MS);
+        for frame in rig.sent(1) {
+            let queue = number(&frame) / 10_000_000;
+            bytes[queue as usize] += u64::from(round >= 20) * frame.len() as u64;
+            low.retain(|wanted| *wanted != number(&frame));
+        }
+        assert!(low.is_empty(), "{low:?} in round {round}");
+    }
+    let share = bytes[0] as f64 / (bytes[0] + bytes[1]) as f64;
+    assert!((share * 4.0 - 1.0).abs() < 0.01, "{share} of {bytes:?}");
+    let row = &rig.show("users", Some("1.1"))[0];
+    assert!(row["marks"]["1"].as_u64().unwrap() > 10, "whatever waited for more than 1 ms has the mark: {row}");
+    rig.run(SECOND);
+    rig.finish();
+}
+
 #[test]
 fn two_lines_are_alone_in_their_class() {
     for (key, other, words) in [

@@ -299,3 +299,125 @@ fn requests_that_are_wrong_say_why_and_change_nothing() {
     assert!(told.0.contains("did you mean \"wide\"?"), "{}", told.0);
     rig.finish();
 }
+
+/// Users 1.1 and 1.2 in a subport of 8 Mbit/s, of whom one sends in class 0, the other in class 3.
+fn two_classes(classes: Value) -> Value {
+    let mut keys = keys(json!({ "ceil": "8 Mbit/s", "tb_size": SIZE.to_string() + " B", "classes": classes }));
+    keys["classify"] = json!({ "dscp": { "ef": "0" } });
+    keys
+}
+
+#[test]
+fn classes_are_guaranteed_what_is_said_while_others_take_all_they_can() {
+    let mut rig = Rig::new(two_classes(json!([{}, {}, {}, { "tc_guarantee": "2 Mbit/s", "tc_rate": "5 Mbit/s" }])));
+    let mut waiting = [0_u64; 2];
+    // Frames that went in a second, of class 0 and class 3, of which some always wait.
+    let mut second = |rig: &mut Rig, busy: [bool; 2]| {
+        let mut sent = [0_u64; 2];
+        for _ in 0..1_000 {
+            for (n, (user, dscp)) in [(1, 46), (2, 0)].into_iter().enumerate() {
+                while busy[n] && waiting[n] < 50 {
+                    rig.send(0, frame((1, user), dscp, 0, 100));
+                    waiting[n] += 1;
+                }
+            }
+            rig.run(MS);
+            for frame in rig.sent(1) {
+                let n = usize::from(inner(&frame) == 2);
+                (sent[n], waiting[n]) = (sent[n] + 1, waiting[n] - 1);
+            }
+        }
+        sent.map(|frames| frames as f64 * LENGTH as f64 * 8.0 / 1e6)
+    };
+    let assert_mbits = |found: [f64; 2], expected: [f64; 2]| {
+        let fits = (0..2).all(|n| (found[n] - expected[n]).abs() < 0.01 * expected[n].max(4.0));
+        assert!(fits, "{found:?} Mbit/s, not {expected:?}");
+    };
+    assert_mbits(second(&mut rig, [true, true]), [6.0, 2.0]);
+    assert_eq!(rig.show("subports", Some("narrow"))[0]["classes"], json!({ "3": "2 Mbit/s..5 Mbit/s" }));
+    // By a request, and by a reload, with what waits.
+    rig.request("subport set", json!({ "subport": "narrow", "classes": ["3=3 Mbit/s..none"] })).unwrap();
+    assert_mbits(second(&mut rig, [true, true]), [5.0, 3.0]);
+    rig.request("subport reset", json!({ "subport": "narrow" })).unwrap();
+    rig.reload(two_classes(json!([{}, {}, {}, { "tc_guarantee": "1 Mbit/s" }])));
+    assert_mbits(second(&mut rig, [true, true]), [7.0, 1.0]);
+    rig.reload(two_classes(json!([])));
+    assert_mbits(second(&mut rig, [true, true]), [8.0, 0.0]);
+    // Nothing of it is lost where nobody wants it, and none is sent beyond a rate.
+    rig.reload(two_classes(json!([{}, {}, {}, { "tc_guarantee": "2 Mbit/s", "tc_rate": "5 Mbit/s" }])));
+    second(&mut rig, [false, true]);
+    assert_mbits(second(&mut rig, [false, true]), [0.0, 5.0]);
+    rig.run(SECOND);
+    assert!(rig.drops().is_empty());
+    rig.finish();
+}
+
+#[test]
+fn what_classes_are_guaranteed_is_saved() {
+    let rig = Rig::new(two_classes(json!([{ "tc_rate": "1 Mbit/s" }])));
+    let said = json!(["0=none", "1=500 kbit/s..1 Mbit/s", "3=2 Mbit/s..none,5 ms"]);
+    rig.request("subport set", json!({ "subport": "narrow", "classes": said })).unwrap();
+    let shown = json!({ "1": "500 kbit/s..1 Mbit/s", "3": "2 Mbit/s..none" });
+    let saved = rig.instance.save().piece().remove(0);
+    let whole = json!(["0=none", "1=500 kbit/s..1 Mbit/s,10 ms", "2=none", "3=2 Mbit/s..none,5 ms"]);
+    assert_eq!(saved.arguments["classes"], whole);
+    let (again, third) = (Rig::new(keys(saved.entry.clone().unwrap())), Rig::new(keys(narrow())));
+    third.request("subport set", json!({ "subport": "narrow", "tb_rate": "9 Mbit/s" })).unwrap();
+    third.request(&saved.verb, saved.arguments.clone()).unwrap();
+    for rig in [rig, again, third] {
+        assert_eq!(rig.show("subports", Some("narrow"))[0]["classes"], shown);
+        rig.finish();
+    }
+}
+
+#[test]
+fn no_more_is_guaranteed_to_classes_of_a_subport_than_it_may_send() {
+    let told = |subports: Value| {
+        let mut keys = keys(json!({}));
+        keys["scheduler"]["subports"] = subports;
+        messages(&config(keys), None)
+    };
+    let class = |rate: &str| json!({ "tc_guarantee": rate });
+    let fine = json!({ "narrow": { "ceil": "8 Mbit/s", "classes": [class("5 Mbit/s"), {}, class("3 Mbit/s")] } });
+    assert_eq!(told(fine), Vec::<String>::new());
+    for (narrow, words) in [
+        (
+            json!({ "ceil": "8 Mbit/s", "classes": [class("5 Mbit/s"), {}, class("4 Mbit/s")] }),
+            "subports.narrow.ceil: 8 Mbit/s is less than what is guaranteed to its classes together, 9 Mbit/s: raise it, or lower their tc_guarantee",
+        ),
+        (
+            json!({ "tb_rate": "8 Mbit/s", "classes": [class("9 Mbit/s")] }),
+            "subports.narrow.tb_rate: 8 Mbit/s is less than what is guaranteed to its classes together",
+        ),
+        (
+            json!({ "classes": [{ "tc_guarantee": "2 Mbit/s", "tc_rate": "1 Mbit/s" }] }),
+            "subports.narrow.classes[1].tc_guarantee: 2 Mbit/s is more than the class may send, its tc_rate of 1 Mbit/s: lower it, or raise tc_rate",
+        ),
+    ] {
+        let told = told(json!({ "narrow": narrow }));
+        assert!(told.len() == 1 && told[0].contains(words), "{told:?}");
+    }
+    let tree = json!({ "narrow": { "classes": [{}, class("1 Mbit/s")] }, "below": { "parent": "narrow" } });
+    let words = "subports.narrow.classes[2].tc_guarantee: others are below it, to whose users it would be nothing: give it to those (below)";
+    let found = told(tree);
+    assert!(found.len() == 1 && found[0].contains(words), "{found:?}");
+    // The same at run time: of what it is to have, and of what comes to be below it.
+    let mut keys = keys(json!({ "ceil": "8 Mbit/s", "classes": [class("1 Mbit/s")] }));
+    keys["scheduler"]["subports"]["wide"] = json!({});
+    keys["scheduler"]["subports"]["wider"] = json!({ "parent": "wide" });
+    let rig = Rig::new(keys);
+    for (arguments, words) in [
+        (
+            json!({ "subport": "narrow", "classes": ["0=9 Mbit/s..none"] }),
+            "ceil: 8 Mbit/s is less than what is guaranteed to its classes together, 9 Mbit/s",
+        ),
+        (json!({ "subport": "narrow", "classes": ["0=2 Mbit/s..1 Mbit/s"] }), "its tc_rate of 1 Mbit/s"),
+        (json!({ "subport": "narrow", "classes": ["0=1 kbit/s..none"] }), "has a guarantee out of range: 1 kbit/s"),
+        (json!({ "subport": "wide", "classes": ["0=1 Mbit/s..none"] }), "others are below it"),
+        (json!({ "subport": "wider", "parent": "narrow" }), "others are below it"),
+    ] {
+        let told = rig.request("subport set", arguments.clone()).unwrap_err();
+        assert!(told.contains(words), "{arguments}: {told}");
+    }
+    rig.finish();
+}

@@ -3,6 +3,7 @@
 use super::{Book, Shaping};
 use crate::config::SubportConfig;
 use crate::hold::{Hold, Level};
+use crate::share::SubportLimits;
 use std::sync::Arc;
 
 impl Shaping {
@@ -16,7 +17,7 @@ impl Shaping {
         let Some(place) = book.given.get_mut(number) else { return };
         *place = limits;
         if book.limit(number) {
-            // Who stands aside for a class of one that was above is to do so no longer.
+            // Who stands aside for a class of one that was above is to do so no longer, and who has packets of a class that comes to be guaranteed something is to claim that.
             book.sweeps += 1;
         }
         drop(book);
@@ -49,7 +50,7 @@ impl Shaping {
 }
 
 impl Book {
-    /// Has one subport go by what counts for it. Whether it comes to be below another one than before.
+    /// Has one subport go by what counts for it. Whether it comes to be below another one than before, or to guarantee other classes something.
     fn limit(&mut self, number: usize) -> bool {
         let Book { profiles, configured, given, limits, .. } = self;
         let (Some(configured), Some(given)) = (configured.subports.get(number), given.get(number)) else {
@@ -57,7 +58,9 @@ impl Book {
         };
         let Some(place) = limits.subports.get_mut(number) else { return false };
         let before = std::mem::replace(place, given.unwrap_or(*configured));
-        let (is_moved, counts) = (before.parent != place.parent, place.whole());
+        let promised = |limits: &SubportLimits| limits.promises.map(|promise| promise.is_some());
+        let is_moved = before.parent != place.parent || promised(&before) != promised(place);
+        let counts = place.whole();
         *profiles = Arc::new(profiles.with_subport(number, counts));
         self.divide();
         is_moved

@@ -6,19 +6,27 @@ use weir_sched::rate::Bucket;
 use super::model::{CLASSES, ModelSubport};
 use super::{Begin, SUBPORTS, Step, USERS, begin, below, step};
 
-/// One with rates of some classes.
+/// One with rates of some classes, and some that are guaranteed something.
 pub(crate) fn classed() -> impl Strategy<Value = ModelSubport> {
     let rate = prop_oneof![
         1 => Just(Bucket::UNLIMITED),
         2 => (1..400_u64, 100..20_000_u64).prop_map(|(rate, size)| Bucket::new(rate * 10_000_000, size)),
     ];
-    (below(), prop::collection::vec(rate, CLASSES)).prop_map(|(subport, classes)| subport.with_classes(classes))
+    let guarantee = (1..200_u64, 100..20_000_u64).prop_map(|(rate, size)| Bucket::new(rate * 10_000_000, size));
+    let promises = prop_oneof![
+        1 => Just(vec![None; CLASSES]),
+        1 => prop::collection::vec(prop::option::weighted(0.5, guarantee), CLASSES),
+    ];
+    (below(), prop::collection::vec(rate, CLASSES), promises)
+        .prop_map(|(subport, classes, promises)| subport.with_classes(classes, promises))
 }
 
 /// Classes of subports that have rates, and users some of whom share in faster ones.
 pub(crate) fn classed_begin() -> impl Strategy<Value = Begin> {
     let of = |(begin, all, rates): (Begin, Vec<ModelSubport>, [u64; 3])| {
-        let subports = begin.subports.iter().zip(all).map(|(subport, with)| subport.clone().with_classes(with.classes));
+        let with =
+            |subport: &ModelSubport, with: ModelSubport| subport.clone().with_classes(with.classes, with.promises);
+        let subports = begin.subports.iter().zip(all).map(|(subport, all)| with(subport, all));
         let mut begin = Begin { subports: subports.collect(), port: Bucket::new(4_000_000_000, 9_000), ..begin };
         for (profile, rate) in begin.profiles.iter_mut().zip(rates) {
             profile.bucket = Bucket::new(rate * 10_000_000, 4_000);

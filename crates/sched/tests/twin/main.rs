@@ -158,6 +158,9 @@ fn fast_subport(subport: &ModelSubport) -> SubportProfile {
     let fast = SubportProfile::new(subport.bucket, subport.weight);
     let fast = subport.guarantee.map_or(fast, |guarantee| fast.guaranteed(guarantee));
     let fast = subport.classes.iter().enumerate().fold(fast, |fast, (class, rate)| fast.class(class, *rate));
+    let promises = subport.promises.iter().enumerate();
+    let promised = promises.filter_map(|(class, promise)| Some((class, (*promise)?)));
+    let fast = promised.fold(fast, |fast, (class, promise)| fast.promising(class, promise));
     subport.parent.map_or(fast, |parent| fast.below(parent as u16))
 }
 

@@ -10,6 +10,7 @@ mod floor;
 mod hold;
 mod levels;
 mod parts;
+mod promise;
 mod split;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +23,8 @@ use weir_sched::scheduler::Leaving;
 use aside::Crowd;
 use hold::{History, Reason};
 pub(crate) use parts::{CLASSES, ModelClass, ModelProfile, ModelSubport, QUEUES, ecn, lane, mark};
-use parts::{Id, LOWEST, User, Waiting, class_of};
+use parts::{Id, LOWEST, PARTS, User, Waiting, class_of};
+use promise::Promise;
 
 const TICK: u64 = 256;
 
@@ -36,6 +38,12 @@ pub(crate) struct Model {
     subport_full_at: Vec<Fine>,
     /// Who stands aside for each class of each subport.
     crowds: Vec<Vec<Crowd>>,
+    /// What is known of what each class of each subport is guaranteed.
+    promises: Vec<Vec<Promise>>,
+    /// A class has been guaranteed something.
+    promised: bool,
+    /// The last packet went for what its class is guaranteed, before others.
+    claimed: bool,
     /// What was decided of each subport.
     histories: Vec<History>,
     /// Users that may send, and subports with such users, in them or below, that do not wait for tokens, in the order in which they came to be so: with the class,
@@ -68,13 +76,14 @@ impl Model {
             open: false,
             profile: 0,
             subport: 0,
-            queues: vec![VecDeque::new(); QUEUES],
-            states: vec![State::default(); QUEUES],
-            coupled_states: vec![false; QUEUES],
-            fair: vec![None; QUEUES],
-            dual: vec![None; QUEUES],
-            split: vec![None; QUEUES],
-            part_states: vec![[State::default(); 8]; CLASSES],
+            queues: vec![VecDeque::new(); CLASSES * PARTS],
+            states: vec![State::default(); CLASSES * PARTS],
+            coupled_states: vec![false; CLASSES * PARTS],
+            fair: vec![None; CLASSES * PARTS],
+            dual: vec![None; CLASSES * PARTS],
+            split: vec![None; CLASSES],
+            part_states: vec![State::default(); CLASSES * PARTS],
+            coupled_parts: vec![false; CLASSES * PARTS],
             full_at: 0,
             class_full_at: [0; CLASSES],
             floor_full_at: [0; CLASSES],
@@ -97,6 +106,9 @@ impl Model {
             port_full_at: 0,
             subport_full_at: vec![0; subports.len()],
             crowds: vec![vec![Crowd::default(); CLASSES]; subports.len()],
+            promises: vec![vec![Promise::default(); CLASSES]; subports.len()],
+            promised: subports.iter().flat_map(|subport| &subport.promises).any(Option::is_some),
+            claimed: false,
             histories: vec![History::default(); subports.len()],
             line: Vec::new(),
             streaks: vec![0; subports.len()],
@@ -136,8 +148,8 @@ impl Model {
         let user = &mut self.users[at];
         user.since = self.steps;
         if user.queues[queue].is_empty() {
-            if queue >= LOWEST {
-                user.deficits[queue - LOWEST] = 0;
+            if class_of(queue) == LOWEST {
+                user.deficits[queue % PARTS] = 0;
             }
             let class = &self.profiles[user.profile].classes[class_of(queue)];
             if let Some(manage) = class.manage.as_ref().filter(|_| !class.fair && class.weights.len() < 2) {
@@ -154,6 +166,12 @@ impl Model {
 
     /// Puts a user where it belongs now, as the last of those there. What holds it back, where it has anything to send.
     fn place(&mut self, at: usize, now: u64) -> Option<Reason> {
+        let reason = self.find_place(at, now);
+        self.claim(at);
+        reason
+    }
+
+    fn find_place(&mut self, at: usize, now: u64) -> Option<Reason> {
         self.line.retain(|(id, ..)| *id != Id::User(at));
         self.waiting.retain(|(_, id)| *id != Id::User(at));
         // The earliest time at which it may send, and what it waits for until then.
@@ -264,7 +282,7 @@ impl Model {
         while sent < room {
             let went = match (self.first_in_line(), self.first_who_wants()) {
                 (Some((user, class, streaks)), _) => self.serve(user, class, now, out).inspect(|went| {
-                    let all = streaks.into_iter().filter(|_| *went);
+                    let all = streaks.into_iter().filter(|_| *went && !self.claimed);
                     all.for_each(|(subport, streak)| self.streaks[subport] = streak);
                 }),
                 (None, Some((user, lender))) => self.share(user, lender, now, out),
@@ -292,7 +310,7 @@ impl Model {
         let levels = self.levels_due(user.subport, length).into_iter().all(|due| due <= fine(now));
         let in_line = self.path(user.subport).into_iter().all(|at| !self.subport_waits(at));
         let wants = self.wanting.contains(&Id::User(at));
-        in_line && !wants && port <= fine(now) && levels
+        !self.promised && in_line && !wants && port <= fine(now) && levels
     }
 
     /// It does so, unless its management drops the packet instead. Nothing has held it back meanwhile.
@@ -304,7 +322,7 @@ impl Model {
 
     fn serve(&mut self, at: usize, class: usize, now: u64, out: &mut Vec<Leaving<u32>>) -> Result<bool, u64> {
         let queue = self.next_queue(at, class);
-        if !self.send(at, class, queue, None, now, out)? {
+        if !self.send(at, class, queue, None, false, now, out)? {
             return Ok(false);
         }
         // The subport has had its turn, and those above it.
@@ -342,24 +360,34 @@ impl Model {
             self.turn(Id::User(at));
             return Ok(false);
         }
+        if !self.levels_afford(at, lender, length) {
+            return Ok(false);
+        }
+        self.send(at, class, queue, Some(lender), false, now, out)
+    }
+
+    /// Whether the levels between a user and who gives have saved up so many bytes; who has not goes behind the others.
+    fn levels_afford(&mut self, at: usize, lender: Option<usize>, length: u32) -> bool {
         for level in self.below(self.users[at].subport, lender) {
             if self.subports[level].deficit < length {
                 self.subports[level].deficit += 1600 * u32::from(self.subports[level].weight);
                 self.turn(Id::Subport(level));
-                return Ok(false);
+                return false;
             }
         }
-        self.send(at, class, queue, Some(lender), now, out)
+        true
     }
 
     /// Sends the first packet of a queue, as far as subport and port may: of what its user is guaranteed, or of what is left, lent by a
-    /// subport or not.
+    /// subport or not; or that of who claims to go before it, for what another class is guaranteed.
+    #[allow(clippy::too_many_arguments, reason = "all that is known of a turn")]
     fn send(
         &mut self,
         at: usize,
         class: usize,
         queue: usize,
         shared: Option<Option<usize>>,
+        claimed: bool,
         now: u64,
         out: &mut Vec<Leaving<u32>>,
     ) -> Result<bool, u64> {
@@ -378,12 +406,23 @@ impl Model {
             self.refresh_claims(full, now);
             return Ok(false);
         }
+        if !claimed && let Some((other, promised)) = self.claimant(at, class, shared.is_some(), now) {
+            let queue = self.next_queue(other, promised);
+            let length = self.users[other].queues[queue][0].length;
+            if shared.is_some_and(|lender| !self.levels_afford(other, lender, length.into())) {
+                return Ok(false);
+            }
+            return self.send(other, promised, queue, shared, true, now, out);
+        }
+        if claimed {
+            self.turn_claims(at, class, shared.is_some());
+        }
         if !self.class_lets_go(at, class, length, shared.is_some(), now) {
             return Ok(false);
         }
         if !self.line_goes(at, queue, now) {
             self.users[at].coupled += 1;
-            out.push(Leaving::Coupled(self.take_from_line(at, queue, false).item));
+            out.push(Leaving::Coupled(self.take(at, queue, false, now).item));
             self.changed(at, queue, now);
             self.settle(at, now);
             return Ok(false);
@@ -392,18 +431,14 @@ impl Model {
         let profile = &self.profiles[user.profile];
         if let Some(manage) = profile.classes[class].manage.clone() {
             let first = &user.queues[queue][0];
-            let behind = user.of_flow(queue).min(user.of_part(queue)) as u32 - 1;
+            let behind = user.of_flow(queue) as u32 - 1;
             let departure = Departure { now, sojourn: now - first.since, behind, bytes: length.into() };
             let verdict = manage.depart(user.state(queue), &departure);
             let mut item = user.queues[queue][0].item;
             let goes = user.lets(verdict, (&*manage, queue), &mut item, now);
             user.queues[queue][0].item = item;
             if !goes {
-                let taken = match user.split[queue] {
-                    Some(_) => self.take_from_part(at, queue, false, now),
-                    None => user.take(queue, false, Some(&*manage), &mut self.steps, now),
-                };
-                out.push(Leaving::Managed(taken.item));
+                out.push(Leaving::Managed(self.take(at, queue, false, now).item));
                 self.changed(at, queue, now);
                 self.settle(at, now);
                 return Ok(false);
@@ -413,7 +448,7 @@ impl Model {
         match shared {
             None => user.full_at = profile.bucket.after(user.full_at, length, fine(now)),
             Some(lender) => {
-                user.deficit -= u32::from(length);
+                user.deficit -= if claimed { 0 } else { u32::from(length) };
                 for level in self.below(subport, lender) {
                     self.subports[level].deficit -= u32::from(length);
                 }
@@ -432,21 +467,15 @@ impl Model {
         if !profile.classes[class].cap.is_unlimited() {
             user.class_full_at[class] = profile.classes[class].cap.after(user.class_full_at[class], length, fine(now));
         }
-        if queue >= LOWEST {
-            user.deficits[queue - LOWEST] -= u32::from(length);
+        if class == LOWEST {
+            user.deficits[queue % PARTS] -= u32::from(length);
         }
         user.sent += 1;
         self.pay_class(at, class, length, now);
         self.pay_floor(at, class, length, now);
-        let user = &mut self.users[at];
-        let profile = &self.profiles[user.profile];
-        let manage = profile.classes[class].manage.clone();
-        let taken = match (&user.dual[queue], &user.split[queue]) {
-            (Some(_), _) => self.take_from_line(at, queue, true),
-            (_, Some(_)) => self.take_from_part(at, queue, true, now),
-            _ => user.take(queue, true, manage.as_deref(), &mut self.steps, now),
-        };
-        out.push(Leaving::Sent(taken.item));
+        self.pay_promise(at, class, length, now);
+        self.claimed = claimed;
+        out.push(Leaving::Sent(self.take(at, queue, true, now).item));
         if shared.is_none() {
             self.pay_levels(subport, length, Some(subport), now);
         }
@@ -456,6 +485,19 @@ impl Model {
             self.pay_levels(subport, length, lender, now);
         }
         Ok(true)
+    }
+
+    /// Takes the first packet of a queue, which is sent or dropped.
+    fn take(&mut self, at: usize, queue: usize, is_sent: bool, now: u64) -> Waiting {
+        let manage = self.profiles[self.users[at].profile].classes[class_of(queue)].manage.clone();
+        let taken = match &self.users[at].dual[queue] {
+            Some(_) => self.take_from_line(at, queue, is_sent),
+            None => self.users[at].take_from_flow(queue, is_sent, manage.as_deref(), &mut self.steps, now),
+        };
+        if self.users[at].split[class_of(queue)].is_some() {
+            self.taken_from_part(at, queue, if is_sent { taken.length.into() } else { 0 }, now);
+        }
+        taken
     }
 
     /// All packets in the order they came.

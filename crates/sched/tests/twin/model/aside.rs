@@ -2,7 +2,7 @@
 
 use weir_sched::rate::{Bucket, Fine, fine, nanos};
 
-use super::parts::{CLASSES, Id, LOWEST, QUEUES};
+use super::parts::{CLASSES, Id, queues_of};
 use super::{Model, TICK};
 
 /// Who stands aside for a class of a subport, in the order of coming.
@@ -85,8 +85,7 @@ impl Model {
         for _ in 0..16 {
             let crowd = &self.crowds[subport][class];
             let Some(at) = crowd.line.first().or(crowd.ring.first()).copied() else { return };
-            let queues = if class < LOWEST { class..class + 1 } else { LOWEST..QUEUES };
-            let waits = self.users[at].queues[queues].iter().any(|queue| !queue.is_empty());
+            let waits = self.users[at].queues[queues_of(class)].iter().any(|queue| !queue.is_empty());
             let length = if waits {
                 let queue = self.next_queue(at, class);
                 self.users[at].queues[queue][0].length

@@ -4,15 +4,59 @@ use weir_sched::rate::fine;
 
 use super::Model;
 use super::hold::Reason;
-use super::parts::{CLASSES, Id, ModelSubport, QUEUES, class_of};
+use super::parts::{CLASSES, Id, LOWEST, ModelSubport, queues_of};
 
 impl Model {
+    /// What waits in a class does so by other rules.
+    fn reorder_class(&mut self, at: usize, class: usize) {
+        let rules = self.profiles[self.users[at].profile].classes[class].clone();
+        let (lines, parts) = (rules.dual.is_some(), rules.weights.len() > 1);
+        let remembers = parts && !rules.fair && (lines || rules.manage.is_some());
+        let user = &mut self.users[at];
+        for queue in queues_of(class) {
+            if (lines && !parts) != user.coupled_states[queue] {
+                (user.coupled_states[queue], user.states[queue]) = (lines && !parts, [0; 4]);
+            }
+            if lines != user.coupled_parts[queue] || !remembers {
+                (user.coupled_parts[queue], user.part_states[queue]) = (lines, [0; 4]);
+            }
+        }
+        if queues_of(class).all(|queue| user.queues[queue].is_empty()) {
+            return;
+        }
+        if class < LOWEST && user.split[class].is_some() != parts {
+            self.reorder_queues(at, class, (false, false));
+            let user = &mut self.users[at];
+            if parts { user.several_parts(class) } else { user.one_part(class) }
+        }
+        self.reorder_queues(at, class, (rules.fair, lines));
+    }
+
+    /// What waits in the queues of a class does so by other rules: in flows, in two lines, or one behind the other.
+    fn reorder_queues(&mut self, at: usize, class: usize, (fair, lines): (bool, bool)) {
+        for queue in queues_of(class).filter(|queue| !self.users[at].queues[*queue].is_empty()).collect::<Vec<_>>() {
+            if self.users[at].dual[queue].is_some() && !lines {
+                self.users[at].one_line(queue);
+            }
+            if fair != self.users[at].fair[queue].is_some() {
+                if fair {
+                    self.forget_one();
+                }
+                self.users[at].reorder(queue, fair, &mut self.steps);
+            }
+            if lines && self.users[at].dual[queue].is_none() {
+                self.users[at].two_lines(queue);
+            }
+        }
+    }
+
     pub(crate) fn assign(&mut self, at: usize, to: Option<(usize, usize)>, now: u64) {
         let Some((profile, subport)) = to else {
             self.users[at].open = false;
             return;
         };
         self.stay_nowhere_aside(at);
+        self.claim_nothing(at);
         self.line.retain(|(id, ..)| *id != Id::User(at));
         self.waiting.retain(|(_, id)| *id != Id::User(at));
         self.refresh_subports();
@@ -35,35 +79,7 @@ impl Model {
                 *full_at = guarantee.carry(&old.guarantee.unwrap_or(guarantee), *full_at, fine(now));
             }
         }
-        for queue in 0..QUEUES {
-            let class = &profile.classes[class_of(queue)];
-            let (wants, lines) = (class.fair, class.dual.is_some());
-            if lines != user.coupled_states[queue] {
-                (user.coupled_states[queue], user.states[queue]) = (lines, [0; 4]);
-            }
-            let parts = class.weights.len() > 1;
-            if !(parts && class.manage.is_some()) && queue < CLASSES {
-                user.part_states[queue] = Default::default();
-            }
-            if user.queues[queue].is_empty() {
-                continue;
-            }
-            if user.split[queue].is_some() && !parts {
-                user.one_part(queue);
-            }
-            if user.dual[queue].is_some() && !lines {
-                user.one_line(queue);
-            }
-            if wants != user.fair[queue].is_some() {
-                user.reorder(queue, wants, &mut self.steps);
-            }
-            if lines && user.dual[queue].is_none() {
-                user.two_lines(queue);
-            }
-            if parts && user.split[queue].is_none() {
-                user.several_parts(queue);
-            }
-        }
+        (0..CLASSES).for_each(|class| self.reorder_class(at, class));
         self.settle(at, now);
     }
 
@@ -71,7 +87,8 @@ impl Model {
     /// looked at anew.
     pub(crate) fn set_subport(&mut self, at: usize, new: &ModelSubport, now: u64) {
         let rules = |subport: &ModelSubport| {
-            (subport.bucket, subport.guarantee, subport.weight, subport.parent, subport.classes.clone())
+            let (classes, promises) = (subport.classes.clone(), subport.promises.clone());
+            (subport.bucket, subport.guarantee, subport.weight, subport.parent, classes, promises)
         };
         if rules(&self.subports[at]) == rules(new) {
             return;
@@ -93,6 +110,7 @@ impl Model {
         self.refresh_subports();
         self.refresh_claims(at, now);
         self.set_classes(at, &new.classes, now);
+        self.set_promises(at, &new.promises, now);
     }
 
     /// A subport moves below another one, with all that waits in it: first it leaves what it was below and is below the port, unless it is that already.

@@ -80,7 +80,7 @@ impl Model {
         let behind = user.of_line(queue, low) as u32 - 1;
         let line = if low { Line::Low } else { Line::Classic };
         let going = Going { now, sojourn: now - since, oldest, behind, line };
-        match coupling.go(&mut user.states[queue], &going) {
+        match coupling.go(user.state(queue), &going) {
             Verdict::Pass => true,
             Verdict::Drop => false,
             Verdict::Mark => {

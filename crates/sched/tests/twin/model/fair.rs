@@ -77,8 +77,8 @@ impl User {
         self.fair[queue].as_mut().unwrap().refresh(*steps);
     }
 
-    /// Takes the first packet, which is sent or dropped.
-    pub(super) fn take(
+    /// Takes the first packet, which is sent or dropped, of a queue with flows or of one without.
+    pub(super) fn take_from_flow(
         &mut self,
         queue: usize,
         is_sent: bool,
@@ -189,7 +189,7 @@ impl Model {
 
     /// Where as many flows are known as there are buffers, one that rests is forgotten: in the queue in which some have rested for longest, the one that has
     /// rested for longest.
-    fn forget_one(&mut self) {
+    pub(super) fn forget_one(&mut self) {
         let fairs = || self.users.iter().flat_map(|user| user.fair.iter().flatten());
         if fairs().map(Fair::known).sum::<usize>() < self.buffers {
             return;

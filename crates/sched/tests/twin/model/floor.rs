@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use weir_sched::rate::fine;
 
 use super::Model;
-use super::parts::{CLASSES, LOWEST, QUEUES};
+use super::parts::{CLASSES, queues_of};
 
 impl Model {
     /// Whether what a class is guaranteed covers so many bytes.
@@ -17,10 +17,7 @@ impl Model {
 
     /// The classes that have packets: those whose guarantees cover their next ones, then the others; of both, the higher ones first.
     pub(super) fn classes_in_turn(&mut self, at: usize, now: u64) -> Vec<usize> {
-        let has_packets = |class: &usize| {
-            let queues = if *class < LOWEST { *class..*class + 1 } else { LOWEST..QUEUES };
-            !self.users[at].queues[queues].iter().all(VecDeque::is_empty)
-        };
+        let has_packets = |class: &usize| !self.users[at].queues[queues_of(*class)].iter().all(VecDeque::is_empty);
         let mut classes: Vec<usize> = (0..CLASSES).filter(has_packets).collect();
         classes.sort_by_cached_key(|class| {
             if self.profiles[self.users[at].profile].classes[*class].guarantee.is_none() {

@@ -15,6 +15,8 @@ use weir_sched::rate::{Bucket, Fine};
 pub(crate) const CLASSES: usize = 4;
 pub(crate) const QUEUES: usize = 11;
 pub(super) const LOWEST: usize = CLASSES - 1;
+/// Queues of a class at most.
+pub(super) const PARTS: usize = 8;
 
 #[derive(Clone, Debug)]
 pub(crate) struct ModelClass {
@@ -48,19 +50,21 @@ pub(crate) struct ModelSubport {
     pub(crate) parent: Option<usize>,
     /// What its users may send of each class.
     pub(crate) classes: Vec<Bucket>,
+    /// What each class is guaranteed of what its users send.
+    pub(crate) promises: Vec<Option<Bucket>>,
     pub(super) guarantee_full_at: Fine,
     pub(super) deficit: u32,
 }
 
 impl ModelSubport {
     pub(crate) fn new(bucket: Bucket, guarantee: Option<Bucket>, weight: u8) -> ModelSubport {
-        let classes = vec![Bucket::UNLIMITED; CLASSES];
-        ModelSubport { bucket, guarantee, weight, parent: None, classes, guarantee_full_at: 0, deficit: 0 }
+        let (classes, promises) = (vec![Bucket::UNLIMITED; CLASSES], vec![None; CLASSES]);
+        ModelSubport { bucket, guarantee, weight, parent: None, classes, promises, guarantee_full_at: 0, deficit: 0 }
     }
 
-    /// The same with rates of classes.
-    pub(crate) fn with_classes(self, classes: Vec<Bucket>) -> ModelSubport {
-        ModelSubport { classes, ..self }
+    /// The same with rates of classes, and with what they are guaranteed.
+    pub(crate) fn with_classes(self, classes: Vec<Bucket>, promises: Vec<Option<Bucket>>) -> ModelSubport {
+        ModelSubport { classes, promises, ..self }
     }
 
     /// The same below another one, or below the port.
@@ -69,8 +73,13 @@ impl ModelSubport {
     }
 }
 
+/// All queues that a class may have.
+pub(super) fn queues_of(class: usize) -> std::ops::Range<usize> {
+    PARTS * class..PARTS * (class + 1)
+}
+
 pub(super) fn class_of(queue: usize) -> usize {
-    queue.min(LOWEST)
+    queue / PARTS
 }
 
 /// What marks a packet, unless its number is a multiple of three.
@@ -102,8 +111,6 @@ pub(super) struct Waiting {
     pub(super) flow: u32,
     /// Whether it stands in the low-latency line, of two.
     pub(super) low: bool,
-    /// In which queue of its class it stands, of several.
-    pub(super) part: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -111,6 +118,7 @@ pub(super) struct User {
     pub(super) open: bool,
     pub(super) profile: usize,
     pub(super) subport: usize,
+    /// Those of each class side by side: a class above the lowest with one queue has the first of them alone.
     pub(super) queues: Vec<VecDeque<Waiting>>,
     pub(super) states: Vec<State>,
     /// Of each queue, whether what is remembered is of a coupling of two lines.
@@ -119,10 +127,12 @@ pub(super) struct User {
     pub(super) fair: Vec<Option<Fair>>,
     /// Of each queue that has two lines now: what is known of them. Such a queue is in the order of coming, but that the packet that is chosen stands first.
     pub(super) dual: Vec<Option<Dual>>,
-    /// Of each class that has several queues now: what is known of them. Such a class is in the order of coming, but that the packet that is chosen stands first.
+    /// Of each class above the lowest that has several queues now: what is known of them.
     pub(super) split: Vec<Option<Split>>,
     /// What managements remember of each queue of a class with several.
-    pub(super) part_states: Vec<[State; 8]>,
+    pub(super) part_states: Vec<State>,
+    /// Of each of those, whether it is of a coupling of two lines.
+    pub(super) coupled_parts: Vec<bool>,
     pub(super) full_at: Fine,
     pub(super) class_full_at: [Fine; CLASSES],
     /// When the bucket is full of what each class is guaranteed.
@@ -167,7 +177,7 @@ impl User {
     pub(super) fn state(&mut self, queue: usize) -> &mut State {
         match &mut self.fair[queue] {
             Some(fair) => &mut fair.flow(self.queues[queue][0].flow).state,
-            None if self.split[queue].is_some() => &mut self.part_states[queue][self.queues[queue][0].part],
+            None if self.split[class_of(queue)].is_some() => &mut self.part_states[queue],
             None => &mut self.states[queue],
         }
     }
