@@ -1,7 +1,8 @@
 //! Stage `NAME.forward`: learns where frames come from, looks up where they go, and floods what is for many.
 //!
 //! A batch is gone through twice. First both addresses of every frame are read and the lines asked for in which they would stand in the
-//! table; then frames go one after the other, so that each finds what the ones before it taught.
+//! table; then frames go one after the other, so that each finds what the ones before it taught. Where frames between the same two stations come one after
+//! the other, as those of one large transfer do, they are looked up once.
 
 use std::sync::Arc;
 
@@ -111,12 +112,28 @@ impl Stage for Forward {
         let Forward { shared, seen, snooped, .. } = self;
         let (plan, groups) = (shared.plan.load(out.reader()), shared.groups.load(out.reader()));
         let call = Call { shared, plan, groups, snooped, now: out.now() };
-        // Whether it is aware of tags is asked once for all frames.
-        match plan.tag {
-            0 => call.switch::<false>(batch, seen, out),
-            _ => call.switch::<true>(batch, seen, out),
+        // Whether it is aware of tags is asked once for all frames, and whether some may be alike: where not, none is compared.
+        match (plan.tag, has_train(batch)) {
+            (0, false) => call.switch::<false, false>(batch, seen, out),
+            (0, true) => call.switch::<false, true>(batch, seen, out),
+            (_, false) => call.switch::<true, false>(batch, seen, out),
+            (_, true) => call.switch::<true, true>(batch, seen, out),
         }
     }
+}
+
+/// Whether many frames of a batch may be between the same two stations: the first, the middle and the last one are.
+#[inline(always)]
+fn has_train(batch: &Batch) -> bool {
+    let live = batch.live();
+    let first = live.trailing_zeros() as usize % BATCH;
+    let last = BATCH - 1 - live.leading_zeros() as usize % BATCH;
+    let of = |at: usize| batch.get(Slot::new(at)).map(addresses);
+    let addresses = of(first);
+    first < last
+        && addresses.is_some()
+        && of(last) == addresses
+        && of(first.midpoint(last)).is_none_or(|middle| Some(middle) == addresses)
 }
 
 /// The address that begins at the first of these bytes.
@@ -147,16 +164,25 @@ const PAUSE: u64 = RESERVED + 1;
 impl Call<'_> {
     /// Switches the frames of a batch.
     #[inline(always)]
-    fn switch<const AWARE: bool>(&self, batch: &mut Batch, seen: &mut [Seen; BATCH], out: &mut Out<'_>) {
-        let odd = self.look::<AWARE>(batch, seen);
+    fn switch<const AWARE: bool, const TRAIN: bool>(
+        &self,
+        batch: &mut Batch,
+        seen: &mut [Seen; BATCH],
+        out: &mut Out<'_>,
+    ) {
+        let (odd, alike) = self.look::<AWARE, TRAIN>(batch, seen);
         let period = self.shared.period();
         let (mut ways, mut straight) = ([0; BATCH], 0);
+        let mut before = None;
         for slot in batch.slots() {
             let frame = &seen[slot.index()];
             let there = match odd & slot.bit() {
+                // Nothing was learned in between.
+                0 if TRAIN && alike & slot.bit() != 0 && before.is_some() => before,
                 0 => self.known::<AWARE>(frame, Entry::learned(frame.from, period)),
                 _ => None,
             };
+            before = there;
             match there {
                 Some(port) => {
                     ways[slot.index()] = port;
@@ -169,11 +195,13 @@ impl Call<'_> {
     }
 
     /// Reads all frames and asks for what will be looked up. Answers which of them are not from a station to a station, or need a closer look
-    /// at their tags: [`admit`] has the rules.
+    /// at their tags: [`admit`] has the rules; and, of a train, which ones came by the same port, from and to the same stations as the one before.
     #[inline(always)]
-    fn look<const AWARE: bool>(&self, batch: &Batch, seen: &mut [Seen; BATCH]) -> u64 {
+    fn look<const AWARE: bool, const TRAIN: bool>(&self, batch: &Batch, seen: &mut [Seen; BATCH]) -> (u64, u64) {
         let (table, plan) = (&self.shared.table, self.plan);
-        let mut odd = 0;
+        let (mut odd, mut alike) = (0, 0);
+        // No VLAN has this number.
+        let (mut before, mut last) = (([0; 2], 0, u16::MAX, false), seen[0]);
         batch.each_ref(|slot, packet| {
             let [destination, source] = addresses(packet);
             let from = plan.number(batch.lanes.port[slot]);
@@ -190,13 +218,23 @@ impl Call<'_> {
                 is_odd |= !is_in || packet.len() < Ethernet::LEN + TAG;
             }
             odd |= u64::from(is_odd) << slot.index();
+            if TRAIN {
+                let frame = ([destination, source], from, vlan, has_tag);
+                if frame == before {
+                    alike |= slot.bit();
+                    seen[slot.index()] = last;
+                    return;
+                }
+                before = frame;
+            }
             let source = table.place(Station::new(source, vlan));
             let destination = table.place(Station::new(destination, vlan));
             table.prefetch(source);
             table.prefetch(destination);
-            seen[slot.index()] = Seen { source, destination, vlan, from, has_tag };
+            last = Seen { source, destination, vlan, from, has_tag };
+            seen[slot.index()] = last;
         });
-        odd
+        (odd, alike)
     }
 
     /// The port that a frame leaves by as it is: its station is known to be here and fresh, and the other one is known, may be reached, and has

@@ -129,11 +129,46 @@ fn address() -> impl Strategy<Value = [u8; 6]> {
     ]
 }
 
-fn a_frame() -> impl Strategy<Value = Vec<u8>> {
+fn tags() -> impl Strategy<Value = Vec<(u16, u16)>> {
     let tpid = prop_oneof![4 => Just(0x8100_u16), 3 => Just(0x88a8), 1 => Just(0x9100)];
     let tag = (tpid, 0_u16..6, 0_u16..16).prop_map(|(tpid, vlan, high)| (tpid, vlan | high << 12));
-    let tags = proptest::collection::vec(tag, 0..3);
-    (address(), address(), any::<u32>(), tags).prop_map(|(to, from, n, tags)| tagged(frame(to, from, n), &tags))
+    proptest::collection::vec(tag, 0..3)
+}
+
+fn a_frame() -> impl Strategy<Value = Vec<u8>> {
+    (address(), address(), any::<u32>(), tags()).prop_map(|(to, from, n, tags)| tagged(frame(to, from, n), &tags))
+}
+
+/// A frame within a train.
+#[derive(Clone, Debug)]
+enum Within {
+    Same,
+    /// From and to the same stations, with other tags.
+    Tagged(Vec<(u16, u16)>),
+    Other(Vec<u8>),
+}
+
+/// Frames that come at once: any, or a train between two stations, with others in between.
+fn burst() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let within = prop_oneof![
+        5 => Just(Within::Same),
+        1 => tags().prop_map(Within::Tagged),
+        1 => a_frame().prop_map(Within::Other),
+    ];
+    let within = proptest::collection::vec(within, 1..40);
+    let train = (address(), address(), tags(), within).prop_map(|(to, from, tags, mut within)| {
+        let middle = within.len() / 2;
+        within.insert(middle, Within::Same);
+        let ends = || std::iter::once(Within::Same);
+        let all = ends().chain(within).chain(ends());
+        let frame = |one| match one {
+            Within::Same => tagged(frame(to, from, 0), &tags),
+            Within::Tagged(tags) => tagged(frame(to, from, 0), &tags),
+            Within::Other(frame) => frame,
+        };
+        all.map(frame).collect()
+    });
+    prop_oneof![2 => proptest::collection::vec(a_frame(), 1..20), 1 => train]
 }
 
 fn model() -> impl Strategy<Value = Model> {
@@ -150,7 +185,7 @@ proptest! {
     #[test]
     fn the_same_frames_come_out(
         model in model(),
-        bursts in proptest::collection::vec((any::<usize>(), proptest::collection::vec(a_frame(), 1..20)), 1..12),
+        bursts in proptest::collection::vec((any::<usize>(), burst()), 1..12),
     ) {
         let mut model = model;
         let mut rig = bridge(model.keys());
@@ -210,6 +245,29 @@ fn tags_come_and_go_by_the_rules() {
         let before = rig.drops().get(&format!("bridge.forward/{reason}")).copied().unwrap_or(0);
         assert_eq!(rig.ways(port, tagged(plain.clone(), tags)), "");
         assert_eq!(rig.drops()[&format!("bridge.forward/{reason}")], before + 1, "{tags:x?}");
+    }
+    rig.finish();
+}
+
+/// Within a train between two stations, a frame in another VLAN goes its own way.
+#[test]
+fn a_train_ends_where_a_frame_is_another_one() {
+    let mut rig = bridge(json!({ "tagging": "802.1q", "ports": {
+        "a": { "tagged": "1,2" },
+        "b": { "tagged": "1,2" },
+        "c": { "tagged": "1,2" },
+    } }));
+    let (from, to) = (mac(1), mac(2));
+    let in_vlan = |vlan: u16, to, from, n| tagged(frame(to, from, n), &[(0x8100, vlan)]);
+    // The station is behind one port in the one VLAN, and behind the other one in the other.
+    rig.pass(1, &[in_vlan(1, from, to, 0)]);
+    rig.pass(2, &[in_vlan(2, from, to, 0)]);
+    let train: Vec<Vec<u8>> = (0..33).map(|n| in_vlan(if n % 5 == 3 { 2 } else { 1 }, to, from, n)).collect();
+    for _ in 0..2 {
+        let out = rig.pass(0, &train);
+        let due = |vlan: u16| train.iter().filter(|frame| frame[15] == vlan as u8).cloned().collect::<Vec<_>>();
+        // Until the sender is known in a VLAN its frames go the longer way, to the same ports.
+        assert_eq!((out[0].len(), &out[1], &out[2]), (0, &due(1), &due(2)));
     }
     rig.finish();
 }
