@@ -122,18 +122,14 @@ impl Stage for Forward {
     }
 }
 
-/// Whether many frames of a batch may be between the same two stations: the first, the middle and the last one are.
+/// Whether many frames of a batch may be between the same two stations: the first two are. Others are not looked at before their turn, as they would have to be
+/// waited for.
 #[inline(always)]
 fn has_train(batch: &Batch) -> bool {
-    let live = batch.live();
-    let first = live.trailing_zeros() as usize % BATCH;
-    let last = BATCH - 1 - live.leading_zeros() as usize % BATCH;
-    let of = |at: usize| batch.get(Slot::new(at)).map(addresses);
-    let addresses = of(first);
-    first < last
-        && addresses.is_some()
-        && of(last) == addresses
-        && of(first.midpoint(last)).is_none_or(|middle| Some(middle) == addresses)
+    let mut slots = batch.slots();
+    let mut next = || slots.next().and_then(|slot| batch.get(slot)).map(addresses);
+    let first = next();
+    first.is_some() && next() == first
 }
 
 /// The address that begins at the first of these bytes.
