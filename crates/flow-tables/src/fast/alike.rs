@@ -45,7 +45,7 @@ impl Switch {
         }
         let Some(port) = self.leaves_by(found, in_port) else {
             parsed.set_found(found);
-            return self.take_one(frame, (parsed, met), tally, now);
+            return self.take_led((frame, found), (parsed, met), tally, now);
         };
         let before = alike.replace(Alike { found, in_port, port, counted: Counted::one(bytes) });
         self.count_alike(*worker, before, now);
@@ -54,14 +54,14 @@ impl Switch {
 
     /// Takes one frame the short way.
     #[inline(never)]
-    fn take_one(
+    fn take_led(
         &self,
-        frame: &mut impl Frame,
+        (frame, found): (&mut impl Frame, Found),
         (parsed, met): (&mut Parsed, &AllMet),
         tally: &mut Tally,
         now: u64,
     ) -> Option<u32> {
-        Short::new(self, (slice::from_mut(parsed), met), tally, now).take(0, frame)
+        Short::new(self, (slice::from_mut(parsed), met), tally, now).take_led(frame, found)
     }
 
     /// Counts all frames of a batch that were led, before anybody asks, and before anything changes.

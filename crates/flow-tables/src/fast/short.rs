@@ -95,7 +95,9 @@ impl Switch {
     #[inline]
     pub fn short_way<'f>(&'f self, frames: &'f mut Frames, now: u64) -> Short<'f> {
         let Frames { parsed, met, tally, .. } = frames;
-        Short::new(self, (parsed, met), tally, now)
+        let mut short = Short::new(self, (parsed, met), tally, now);
+        short.here = short.tally.found.and_then(|found| short.here_for(found));
+        short
     }
 }
 
@@ -107,9 +109,7 @@ impl<'f> Short<'f> {
         tally: &'f mut Tally,
         now: u64,
     ) -> Short<'f> {
-        let mut short = Short { switch, parsed, met, tally, now, here: None, directs: switch.tables.directs() };
-        short.here = short.tally.found.and_then(|found| short.here_for(found));
-        short
+        Short { switch, parsed, met, tally, now, here: None, directs: switch.tables.directs() }
     }
 
     /// Takes the frame of this number, if it goes the short way: answers the port that it is to be sent by, as it is now.
@@ -176,12 +176,33 @@ impl<'f> Short<'f> {
             Some(met) => met,
             None => self.switch.find_first(found, parsed)?,
         };
+        self.take_from(number, met, (frame, found))
+    }
+
+    /// Takes a frame from a flow on that it meets.
+    #[inline(always)]
+    fn take_from(&mut self, number: usize, met: Met, (frame, found): (&mut impl Frame, Found)) -> Option<u32> {
         let port = self.carry_out(number, met, (&mut *frame, found));
         port.or_else(|| self.lead_on(number, met, (frame, found)))
     }
 
+    /// Takes the only frame, for which nothing is searched: code found its flow.
+    #[inline(always)]
+    pub(super) fn take_led(&mut self, frame: &mut impl Frame, found: Found) -> Option<u32> {
+        let Then::Go(met) = self.switch.tables.code().target(found)?.then else { return None };
+        let in_port = self.parsed.first()?.in_port;
+        if self.tally.found != Some(found) || self.tally.in_port != in_port {
+            self.switch.turn(self.tally, found, in_port, self.now);
+        }
+        let bytes = frame.bytes().len();
+        let port = self.take_from(0, met, (&mut *frame, found))?;
+        self.tally.came.add(bytes);
+        self.tally.left.add(frame.bytes().len());
+        Some(port)
+    }
+
     /// Carries a flow out that a packet meets, and counts the packet there: answers the port. `None` if there is more to do, and nothing happened.
-    #[inline(never)]
+    #[inline(always)]
     fn carry_out(
         &mut self,
         number: usize,
@@ -233,7 +254,7 @@ impl<'f> Short<'f> {
 
 impl Switch {
     /// Carries out what a program does for a packet that a flow led there: answers the port. `None` if there is more to do, and nothing happened.
-    #[inline(never)]
+    #[inline(always)]
     fn go_by_program(
         &self,
         number: ProgramNumber,
