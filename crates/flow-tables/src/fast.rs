@@ -42,7 +42,7 @@ pub use going::Copies;
 use going::{Desk, Going};
 use met::AllMet;
 use program::{End, Program};
-pub use short::Short;
+pub use short::ShortWay;
 use short::Tally;
 use way::{MOST_FLOODED, Step, Steps, Way};
 

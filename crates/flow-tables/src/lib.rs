@@ -53,7 +53,7 @@ pub mod tables;
 pub use agent::Agent;
 pub use compiled::{CodeState, Made, Recipe, Role, SampleFrame};
 pub use counts::{Used, Worker};
-pub use fast::{Copies, Forwarded, Frame, Frames, Looking, Short};
+pub use fast::{Copies, Forwarded, Frame, Frames, Looking, ShortWay};
 pub use packet::Packet;
 pub use pipeline::{ForController, Outcome, Verdict, Why};
 pub use switch::{Identity, Switch};

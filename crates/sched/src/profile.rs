@@ -230,9 +230,8 @@ impl Profiles {
     /// From the rates of the port and its subports and the profiles of users.
     pub fn new(port: Bucket, subports: Vec<SubportProfile>, users: Vec<Profile>) -> Profiles {
         let fallback = Profile::new(Bucket::UNLIMITED, Vec::new(), &[]);
-        let (subports_before, users) = (Vec::new(), users.into());
-        Profiles { port, subports: subports_before, users, fallback, limited: 0, promised: false }
-            .with_rates(port, subports)
+        let none = Profiles { port, subports: Vec::new(), users: users.into(), fallback, limited: 0, promised: false };
+        none.with_rates(port, subports)
     }
 
     /// The same for users of whom the port and its subports have other rates.

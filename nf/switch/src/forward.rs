@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_flow_tables::agent::Beside;
-use weir_flow_tables::{Copies, Forwarded, Frame, Frames, Packet, Short, Why, Worker};
+use weir_flow_tables::{Copies, Forwarded, Frame, Frames, Packet, ShortWay, Why, Worker};
 use weir_packet::{BATCH, Batch, HEADROOM, Held, LaneId, Lanes, REACH, Slot, Slots};
 use weir_stage::{Declaration, Out, PortInfo, Stage};
 
@@ -272,7 +272,7 @@ impl Ports {
 
     /// Takes those of a batch that go the short way; answers which ones are left.
     #[inline]
-    fn hasten(&self, mut short: Short<'_>, batch: &mut Batch, out: &mut Out<'_>) -> u64 {
+    fn hasten(&self, mut short: ShortWay<'_>, batch: &mut Batch, out: &mut Out<'_>) -> u64 {
         let (mut nth, mut left) = (0, 0);
         let (mut last, mut way) = (0, None);
         batch.each(|slot, packet, _| {

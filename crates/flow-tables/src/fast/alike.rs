@@ -6,7 +6,7 @@ use weir_openflow::group::Counted;
 
 use super::met::AllMet;
 use super::program::End;
-use super::short::{Short, Tally};
+use super::short::{ShortWay, Tally};
 use super::{Frame, Frames, Parsed, find_by_code};
 use crate::compiled::{Found, Then};
 use crate::counts::Worker;
@@ -61,7 +61,7 @@ impl Switch {
         tally: &mut Tally,
         now: u64,
     ) -> Option<u32> {
-        Short::new(self, (slice::from_mut(parsed), met), tally, now).take_led(frame, found)
+        ShortWay::new(self, (slice::from_mut(parsed), met), tally, now).take_led(frame, found)
     }
 
     /// Counts all frames of a batch that were led, before anybody asks, and before anything changes.

@@ -70,7 +70,7 @@ impl Tally {
 }
 
 /// The short way, for the packets of a batch.
-pub struct Short<'f> {
+pub struct ShortWay<'f> {
     switch: &'f Switch,
     parsed: &'f mut [Parsed],
     met: &'f AllMet,
@@ -93,23 +93,23 @@ impl Switch {
     /// The short way, for frames that were [looked into](Switch::looking) and [looked up](Switch::approach). What it takes is counted when the batch is
     /// [settled](Switch::settle).
     #[inline]
-    pub fn short_way<'f>(&'f self, frames: &'f mut Frames, now: u64) -> Short<'f> {
+    pub fn short_way<'f>(&'f self, frames: &'f mut Frames, now: u64) -> ShortWay<'f> {
         let Frames { parsed, met, tally, .. } = frames;
-        let mut short = Short::new(self, (parsed, met), tally, now);
+        let mut short = ShortWay::new(self, (parsed, met), tally, now);
         short.here = short.tally.found.and_then(|found| short.here_for(found));
         short
     }
 }
 
-impl<'f> Short<'f> {
+impl<'f> ShortWay<'f> {
     #[inline]
     pub(super) fn new(
         switch: &'f Switch,
         (parsed, met): (&'f mut [Parsed], &'f AllMet),
         tally: &'f mut Tally,
         now: u64,
-    ) -> Short<'f> {
-        Short { switch, parsed, met, tally, now, here: None, directs: switch.tables.directs() }
+    ) -> ShortWay<'f> {
+        ShortWay { switch, parsed, met, tally, now, here: None, directs: switch.tables.directs() }
     }
 
     /// Takes the frame of this number, if it goes the short way: answers the port that it is to be sent by, as it is now.
@@ -153,7 +153,7 @@ impl<'f> Short<'f> {
     /// Takes a frame whose flow was found with those of others, and comes to no more than changes and one port.
     #[inline(always)]
     fn take_directly(&mut self, number: usize, frame: &mut impl Frame, found: Found) -> Option<u32> {
-        let Short { switch, parsed, tally, now, here, directs, .. } = self;
+        let ShortWay { switch, parsed, tally, now, here, directs, .. } = self;
         let Here { slots, flows } = here.as_ref()?;
         if let Some(slot) = slots.get(number + AHEAD) {
             flows.prefetch(*slot);
@@ -209,7 +209,7 @@ impl<'f> Short<'f> {
         (table, slot): Met,
         (frame, found): (&mut impl Frame, Found),
     ) -> Option<u32> {
-        let Short { switch, tally, now, directs, .. } = self;
+        let ShortWay { switch, tally, now, directs, .. } = self;
         let flow = switch.tables.get(table)?.of_flow(tally.worker, slot)?;
         let (program, bytes) = (flow.program()?, frame.bytes().len());
         let parsed = self.parsed.get_mut(number)?;

@@ -22,7 +22,7 @@ use weir_table::counters::WorkerCounters;
 pub(super) struct Verdicts {
     pub(super) denied: u64,
     pub(super) policed: u64,
-    /// They go on, and are looked up in the VRF that [`Clerk::chosen`] says.
+    /// They go on, and are looked up in the VRF that [`Enforcer::chosen`] says.
     pub(super) redirected: u64,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Judge {
     pub(super) kernel: Kernel,
     taken: Taken,
     found: [u32; BATCH],
-    pub(super) clerk: Clerk,
+    pub(super) enforcer: Enforcer,
 }
 
 /// The packets of a batch that rules are for.
@@ -74,7 +74,7 @@ impl<const W: usize> Those<W> {
 }
 
 /// What is done as rules say.
-pub(super) struct Clerk {
+pub(super) struct Enforcer {
     counters: Arc<WorkerCounters>,
     log: Arc<Log>,
     side: Side,
@@ -86,8 +86,8 @@ pub(super) struct Clerk {
 
 impl Judge {
     pub(super) fn new(kernel: Kernel, side: Side, counters: Arc<WorkerCounters>, log: Arc<Log>) -> Judge {
-        let clerk = Clerk { counters, log, side, next: 0, chosen: [0; BATCH] };
-        Judge { kernel, taken: Taken::default(), found: [0; BATCH], clerk }
+        let enforcer = Enforcer { counters, log, side, next: 0, chosen: [0; BATCH] };
+        Judge { kernel, taken: Taken::default(), found: [0; BATCH], enforcer }
     }
 
     /// Judges the packets in a mask by a list. What is not IP goes on.
@@ -100,7 +100,7 @@ impl Judge {
         packets: &ByInterface,
         now: u64,
     ) -> Verdicts {
-        let Judge { kernel, taken, found, clerk } = self;
+        let Judge { kernel, taken, found, enforcer } = self;
         match packets.is_untagged {
             true => taken.take(
                 (*kernel, batch, mask),
@@ -117,11 +117,11 @@ impl Judge {
         let Taken { four, six, .. } = taken;
         if four.count > 0 {
             list.four.classifier.lookup_batch(*kernel, &four.keys, four.count, found);
-            clerk.carry_out((list, &list.four), found, four, (batch, packets, now), &mut verdicts);
+            enforcer.carry_out((list, &list.four), found, four, (batch, packets, now), &mut verdicts);
         }
         if six.count > 0 {
             list.six.classifier.lookup_batch(*kernel, &six.keys, six.count, found);
-            clerk.carry_out((list, &list.six), found, six, (batch, packets, now), &mut verdicts);
+            enforcer.carry_out((list, &list.six), found, six, (batch, packets, now), &mut verdicts);
         }
         verdicts
     }
@@ -180,7 +180,7 @@ impl Taken {
     }
 }
 
-impl Clerk {
+impl Enforcer {
     #[inline(always)]
     fn carry_out<const W: usize>(
         &mut self,

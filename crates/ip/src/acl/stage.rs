@@ -156,7 +156,7 @@ impl Acl {
             if let (true, Side::In, Some(key)) = (redirected != 0, *side, *chosen) {
                 let kept = own.among((batch, redirected), packets, of, &[Action::Receive, Action::Broadcast]);
                 for slot in Slots(redirected & !kept) {
-                    batch.lanes.set(key, slot, Chosen(Some(judge.clerk.chosen[slot.index()])));
+                    batch.lanes.set(key, slot, Chosen(Some(judge.enforcer.chosen[slot.index()])));
                 }
             }
         }
