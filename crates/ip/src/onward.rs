@@ -14,6 +14,7 @@ use crate::egress::Shape;
 use crate::fast::rewrite::write_front;
 use crate::tables::fib::{Action, Adjacency, Fib, FibView, GROUP, PLACE_BITS};
 use crate::tables::prefixes::ReaderOf;
+use crate::tags::FRONT_LEN;
 use crate::{Egress, InterfaceId};
 use weir_table::counters::{Tally, WorkerCounters};
 
@@ -255,6 +256,9 @@ impl Leaving<'_> {
     pub fn interface(self) -> InterfaceId {
         self.adjacency.interface().unwrap_or(crate::NO_INTERFACE)
     }
+
+    /// Bytes that there are at most of [room](Leaving::room).
+    pub const MOST_ROOM: usize = FRONT_LEN - Ethernet::LEN;
 
     /// Bytes of the longest IP packet that may leave: 0 while nothing may, and for inlets.
     #[inline(always)]

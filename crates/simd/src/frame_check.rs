@@ -49,11 +49,14 @@ pub struct LinkPattern {
     mask: u128,
     /// Bytes in front of the IPv4 header that lengths count.
     front: u16,
+    /// Whether packets must have ports, too.
+    has_ports: bool,
 }
 
 impl LinkPattern {
     /// Whomever: somebody else looks at the destination address. The EtherType is IPv4's.
-    pub const ANY: LinkPattern = LinkPattern { value: IPV4, mask: 0xffff << 96, front: ETHERNET as u16 };
+    pub const ANY: LinkPattern =
+        LinkPattern { value: IPV4, mask: 0xffff << 96, front: ETHERNET as u16, has_ports: false };
 
     /// The station of this MAC address. The EtherType is IPv4's.
     #[inline(always)]
@@ -73,6 +76,12 @@ impl LinkPattern {
     #[inline(always)]
     pub const fn with_front(self, front: u16) -> LinkPattern {
         LinkPattern { front, ..self }
+    }
+
+    /// With one rule more: packets are no fragments, and of TCP or UDP, with both ports.
+    #[inline(always)]
+    pub const fn with_ports(self) -> LinkPattern {
+        LinkPattern { has_ports: true, ..self }
     }
 }
 
@@ -94,7 +103,8 @@ const fn number([a, b, c, d, e, f, g, h, i, j, k, l, m, n]: [u8; ETHERNET]) -> u
 /// - TTL at least 2: one hop can be taken off;
 /// - neither address is a martian that is never forwarded: 0/8, 127/8, or 224/4 and 240/4 (multicast, reserved,
 ///   broadcast);
-/// - neither address is link-local, 169.254/16: such are never forwarded (RFC 3927 section 7).
+/// - neither address is link-local, 169.254/16: such are never forwarded (RFC 3927 section 7);
+/// - where the station says [so](LinkPattern::with_ports): no fragment, of TCP or UDP, and the total length at least 24.
 ///
 /// `destinations` has what [`destination_of`] says of each frame: whoever gathers the frames asks for their table entries in
 /// the same loop, as early as can be, and so has them. Only the first `count` frames are answered.

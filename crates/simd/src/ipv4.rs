@@ -23,6 +23,18 @@ pub(crate) fn is_good(header: &Header, length: u16) -> bool {
         && !is_martian(long(header, 16))
 }
 
+/// Whether a header is that of a packet with ports: no fragment, of TCP (6) or UDP (17), and long enough for both.
+#[inline(always)]
+pub(crate) fn has_ports(header: &Header) -> bool {
+    let [_, _, t0, t1, _, _, f0, f1, _, protocol, ..] = *header;
+    // More fragments, and the offset (RFC 791 section 3.1).
+    let is_fragment = u16::from_be_bytes([f0, f1]) & 0x3fff != 0;
+    u16::from_be_bytes([t0, t1]) >= WITH_PORTS && !is_fragment && matches!(protocol, 6 | 17)
+}
+
+/// Bytes of a header and both ports.
+const WITH_PORTS: u16 = 24;
+
 /// RFC 1071: the one's complement sum of all words, the checksum among them, is all ones.
 #[inline(always)]
 fn sums_up(header: &Header) -> bool {

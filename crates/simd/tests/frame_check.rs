@@ -151,6 +151,34 @@ fn lengths_count_from_where_they_are_told_to() {
     }
 }
 
+/// Every protocol, every bit of the flags and the offset, and every short length, with the rule that packets have ports and without it.
+#[test]
+fn packets_without_ports_are_refused_where_they_must_have_them() {
+    let with = |at: usize, bytes: &[u8]| {
+        let mut frame = good_frame();
+        frame[14 + at..14 + at + bytes.len()].copy_from_slice(bytes);
+        seal(&mut frame);
+        frame
+    };
+    for kernel in Kernel::available() {
+        let is = |frame: &Frame, has_ports: bool, slot: usize| {
+            assert!(answer(kernel, LinkPattern::only(MAC), frame, 60, slot), "{kernel}");
+            let station = LinkPattern::only(MAC).with_ports();
+            assert_eq!(answer(kernel, station, frame, 60, slot), has_ports, "{kernel} {frame:?}");
+        };
+        for protocol in 0..=255 {
+            is(&with(9, &[protocol]), [6, 17].contains(&protocol), usize::from(protocol) % 64);
+        }
+        for bit in 0..16 {
+            // The first two are no fragment's: reserved, and that it must not be one.
+            is(&with(6, &(0x8000_u16 >> bit).to_be_bytes()), bit < 2, bit);
+        }
+        for total in 20..=46_u8 {
+            is(&with(2, &[0, total]), total >= 24, usize::from(total));
+        }
+    }
+}
+
 #[test]
 fn slots_without_a_packet_and_behind_the_count_are_refused() {
     let frame = good_frame();

@@ -183,7 +183,7 @@ impl Border {
     }
 
     fn count(&self, softwire: Softwire, direction: Direction, packet: &[u8]) {
-        self.counters.count(softwire.place, direction, packet.len() as u64);
+        self.counters.of(direction).count(softwire.place, packet.len() as u64);
     }
 }
 

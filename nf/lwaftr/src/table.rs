@@ -14,6 +14,7 @@ mod dense;
 mod writer;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -22,7 +23,7 @@ use weir_mem::HugeSlice;
 use weir_mem::prefetch::prefetch_slice;
 use weir_table::exact::{Hash, Index};
 
-pub(crate) use counters::{Counters, Direction, Sums, WorkerCounters};
+pub(crate) use counters::{Counters, CountersView, Direction, Sums, WorkerCounters};
 use dense::Dense;
 pub(crate) use dense::DenseView;
 pub(crate) use writer::{Limits, Writer};
@@ -133,10 +134,10 @@ impl Softwires {
         self.parts.prefetch(hash);
     }
 
-    /// Asks for a record.
+    /// The records, at hand.
     #[inline(always)]
-    pub(crate) fn prefetch_record(&self, place: u32) {
-        prefetch_slice(&self.records, place as usize);
+    pub(crate) fn records(&self) -> Records<'_> {
+        Records(&self.records)
     }
 
     /// How the ports of an address are divided, most probably.
@@ -159,11 +160,11 @@ impl Softwires {
         self.dense.view(common)
     }
 
-    /// Whether an address is beyond all that are shared, as most are that customers send to.
+    /// The lowest and the highest address that anybody shares. Most that customers send to are beyond them.
     #[inline(always)]
-    pub(crate) fn is_beyond(&self, ipv4: u32) -> bool {
+    pub(crate) fn range(&self) -> RangeInclusive<u32> {
         let range = self.range.load(Ordering::Relaxed);
-        ipv4 < (range >> 32) as u32 || ipv4 > range as u32
+        (range >> 32) as u32..=range as u32
     }
 
     /// Whether nobody shares an address without a [candidate](Self::candidate_sets).
@@ -181,10 +182,7 @@ impl Softwires {
     /// The record at a place, if it was made for what this word [tells](tell).
     #[inline(always)]
     pub(crate) fn entry(&self, place: u32, told: u64) -> Option<Entry<'_>> {
-        let record = self.records.get(place as usize)?;
-        let [.., made_for, _, _, _] = record;
-        // The word that led here was loaded before, with acquire: the record is whole.
-        (made_for.load(Ordering::Relaxed) == told).then_some(Entry(record))
+        self.records().entry(place, told)
     }
 
     /// A router on the way to a customer told that packets of its tunnel may have `mtu` bytes at most. That is believed for ten minutes, "a
@@ -238,6 +236,27 @@ impl Softwires {
     }
 }
 
+/// All records, to be kept in registers during a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct Records<'t>(&'t [Record]);
+
+impl<'t> Records<'t> {
+    /// Asks for a record.
+    #[inline(always)]
+    pub(crate) fn prefetch(self, place: u32) {
+        prefetch_slice(self.0, place as usize);
+    }
+
+    /// The record at a place, if it was made for what this word [tells](tell).
+    #[inline(always)]
+    pub(crate) fn entry(self, place: u32, told: u64) -> Option<Entry<'t>> {
+        let record = self.0.get(place as usize)?;
+        let [.., made_for, _, _, _] = record;
+        // The word that led here was loaded before, with acquire: the record is whole.
+        (made_for.load(Ordering::Relaxed) == told).then_some(Entry(record))
+    }
+}
+
 /// The record of a softwire.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'t>(&'t Record);
@@ -250,21 +269,35 @@ impl Entry<'_> {
         [a, b, c, d].map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// What is known of the [path](Softwires::path), whether or not it counts any more; the longest packet there may be where nothing is known.
+    /// Whether addresses in a packet, a source and a destination, are those of the customer's end and the other one. Word by word, each read only if
+    /// those before are right: all of them at once would be put together in memory, and read from there before they have come.
     #[inline(always)]
+    pub(crate) fn is_between(self, [source, destination]: [&[u8; 16]; 2]) -> bool {
+        let [a, b, c, d, ..] = self.0;
+        let is = |word: &AtomicU64, part: u64| word.load(Ordering::Relaxed) == part;
+        let ([first, second], [third, fourth]) = (words_of(source), words_of(destination));
+        is(a, first) && is(b, second) && is(c, third) && is(d, fourth)
+    }
+
+    /// Whether nothing is known of the [path](Softwires::path), as of nearly all.
+    #[inline(always)]
+    pub(crate) fn is_path_unknown(self) -> bool {
+        let [.., path, _, _] = self.0;
+        path.load(Ordering::Relaxed) == 0
+    }
+
+    /// What is known of the [path](Softwires::path), whether or not it counts any more; the longest packet there may be where nothing is known.
     pub(crate) fn path_once(self) -> usize {
         let [.., path, _, _] = self.0;
         let word = path.load(Ordering::Relaxed);
         if word == 0 { usize::MAX } else { usize::from(word as u16) }
     }
 
-    /// What routes answered for the customer's end at this [version](Onward::version), [packed](Onward::packed), if somebody has looked it up since: most
-    /// tunnels go the same way for a long time.
+    /// What routes answered for the customer's end, with the [version](Onward::version) at which they did; 0 if nobody has asked.
     #[inline(always)]
-    pub(crate) fn answer(self, version: u64) -> Option<u32> {
+    pub(crate) fn known(self) -> Known {
         let [.., known, _] = self.0;
-        let word = known.load(Ordering::Relaxed);
-        (word & !ANSWER == version << ANSWER_BITS && word != 0).then_some((word & ANSWER) as u32)
+        Known(known.load(Ordering::Relaxed))
     }
 
     /// Keeps what routes answered at a version that was read before they were asked. Version and answer are one word, so that both are of one look-up.
@@ -272,6 +305,25 @@ impl Entry<'_> {
     pub(crate) fn keep_answer(self, version: u64, answer: u32) {
         let [.., known, _] = self.0;
         known.store(version << ANSWER_BITS | u64::from(Onward::packed(answer)), Ordering::Relaxed);
+    }
+}
+
+/// What is [known](Entry::known) of where a tunnel leads.
+#[derive(Clone, Copy)]
+pub(crate) struct Known(u64);
+
+impl Known {
+    /// As a number; two softwires of one number lead the same way.
+    #[inline(always)]
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The answer, if it is of this version: most tunnels go the same way for a long time.
+    #[inline(always)]
+    pub(crate) fn answer(self, version: u64) -> Option<u32> {
+        let is_known = self.0 & !ANSWER == version << ANSWER_BITS && self.0 != 0;
+        is_known.then(|| Onward::unpacked((self.0 & ANSWER) as u32))
     }
 }
 

@@ -57,7 +57,39 @@ fn both_ends_and_the_port_must_be_the_softwire_s() {
         assert_eq!(&told[0][54..56], &[1, 5]);
     }
     assert_eq!(rig.drops()["lwaftr.relay/no-softwire-ipv6"], 6);
+    // What only looks as if there were IPv4 in it.
+    for protocol in [0, 5, 17, 41, 47, 59, 255] {
+        let inside = four("203.0.113.1", HOST, 17, 64, &udp(5000, 53, 30));
+        assert!(rig.pass(ACCESS, &[six(B4, AFTR, protocol, 64, &inside)])[INTERNET].is_empty(), "{protocol}");
+    }
     rig.finish();
+}
+
+/// RFC 6040 figure 4, for each pair of marks: columns are what arrives outside, Not-ECT, ECT(0), ECT(1) and CE; rows the same inside.
+#[test]
+fn the_congestion_that_a_tunnel_met_goes_on() {
+    const MARKS: [u8; 4] = [0, 2, 1, 3];
+    const LEAVES: [[Option<u8>; 4]; 4] = [
+        [Some(0), Some(0), Some(0), None],
+        [Some(2), Some(2), Some(1), Some(3)],
+        [Some(1), Some(1), Some(1), Some(3)],
+        [Some(3), Some(3), Some(3), Some(3)],
+    ];
+    for mut rig in [Rig::new(usual()), Rig::by_the_letter(usual())] {
+        for (inside, row) in MARKS.into_iter().zip(LEAVES) {
+            for (outside, leaves) in MARKS.into_iter().zip(row) {
+                let mut inner = four("203.0.113.1", HOST, 17, 64, &udp(5000, 53, 30));
+                inner[1] = 0x28 | inside;
+                weir_wire::ipv4::write_checksum(&mut inner);
+                let mut packet = six(B4, AFTR, 4, 64, &inner);
+                packet[1] = outside << 4;
+                let [plain, _] = rig.pass(ACCESS, &[packet]);
+                let left: Vec<u8> = plain.iter().map(|frame| frame[15]).collect();
+                assert_eq!(left, leaves.map(|mark| 0x28 | mark).into_iter().collect::<Vec<u8>>(), "{inside} {outside}");
+            }
+        }
+        rig.finish();
+    }
 }
 
 /// What the relay takes, what it refuses, and what it leaves to the network layer.

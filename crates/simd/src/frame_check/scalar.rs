@@ -1,7 +1,7 @@
 //! The portable twin: the rules as they are read.
 
 use super::{BATCH, Destinations, Frame, LinkPattern, header};
-use crate::ipv4::is_good;
+use crate::ipv4::{has_ports, is_good};
 
 #[inline(always)]
 pub(super) fn check(
@@ -23,7 +23,10 @@ pub(super) fn check(
 pub(super) fn check_one(station: LinkPattern, frame: &Frame, length: u16, destination: u32) -> bool {
     let ip = header(frame);
     let is_local = [ip[12], ip[13]] == LINK_LOCAL || destination >> 16 == u32::from(u16::from_be_bytes(LINK_LOCAL));
-    is_for(station, frame) && !is_local && is_good(ip, length.saturating_sub(station.front))
+    is_for(station, frame)
+        && !is_local
+        && is_good(ip, length.saturating_sub(station.front))
+        && (!station.has_ports || has_ports(ip))
 }
 
 const LINK_LOCAL: [u8; 2] = [169, 254];

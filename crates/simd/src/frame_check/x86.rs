@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::{BATCH, Destinations, Frame, LinkPattern, header};
-use crate::ipv4::x86::{rules_avx2, rules_avx512, start, transpose_avx2, transpose_avx512};
+use crate::ipv4::x86::{ports_avx2, ports_avx512, rules_avx2, rules_avx512, start, transpose_avx2, transpose_avx512};
 
 /// The first half of 169.254/16, as it lies in memory.
 const LINK_LOCAL: i32 = 0xfea9;
@@ -38,6 +38,7 @@ pub(super) fn check_avx512(
         // The destination is in host order here.
         let local = _mm512_set1_epi32(0xa9fe);
         let ours = _mm512_mask_cmpneq_epi32_mask(ours, _mm512_srli_epi32::<16>(destination), local);
+        let ours = if station.has_ports { ours & ports_avx512(&words) } else { ours };
         good |= u64::from(rules_avx512(&words, length) & ours) << (16 * group);
     }
     good
@@ -117,7 +118,9 @@ pub(super) fn check_avx2(
         let local = _mm256_or_si256(source, destination);
         // One bit per lane, 8 of them.
         let local = (_mm256_movemask_ps(_mm256_castsi256_ps(local)) & 0xff) as u8;
-        good |= u64::from(rules_avx2(&words, length) & link_avx2(&link, frames) & !local) << (8 * group);
+        let ours = link_avx2(&link, frames) & !local;
+        let ours = if station.has_ports { ours & ports_avx2(&words) } else { ours };
+        good |= u64::from(rules_avx2(&words, length) & ours) << (8 * group);
     }
     good
 }

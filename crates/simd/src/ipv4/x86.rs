@@ -5,7 +5,14 @@
 
 use std::arch::x86_64::*;
 
-use super::Header;
+use super::{Header, WITH_PORTS};
+
+/// More fragments and the offset, as they lie in memory, in the second word of a header.
+const FRAGMENT: i32 = 0xff3f_0000_u32 as i32;
+/// The protocol in the third word, and TCP and UDP there.
+const PROTOCOL: i32 = 0xff00;
+const TCP: i32 = 6 << 8;
+const UDP: i32 = 17 << 8;
 
 /// The five 32-bit words of a header, one register each, one lane per packet.
 pub(crate) struct Words<V> {
@@ -48,7 +55,7 @@ pub(crate) fn rules_avx512(words: &Words<__m512i>, length: __m512i) -> u16 {
     let Words { first, second, third, source, destination } = *words;
     let all = |value: i32| _mm512_set1_epi32(value);
     let version = _mm512_cmpeq_epi32_mask(_mm512_and_si512(first, all(0xff)), all(0x45));
-    let total = bytes_swapped_avx512(_mm512_srli_epi32::<16>(first));
+    let total = total_avx512(first);
     let long_enough = _mm512_mask_cmpge_epu32_mask(version, total, all(20));
     // Signed, so that a length below 0 is too short for anything.
     let fits = _mm512_mask_cmple_epi32_mask(long_enough, total, length);
@@ -66,6 +73,24 @@ pub(crate) fn rules_avx512(words: &Words<__m512i>, length: __m512i) -> u16 {
     let ttl = _mm512_mask_cmpgt_epu32_mask(sums_up, _mm512_and_si512(third, all(0xff)), all(1));
     let source = unicast_avx512(ttl, _mm512_and_si512(source, all(0xff)));
     unicast_avx512(source, _mm512_srli_epi32::<24>(destination))
+}
+
+/// The lanes whose packets have ports: no fragments, of TCP or UDP, and long enough.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(crate) fn ports_avx512(words: &Words<__m512i>) -> u16 {
+    let all = |value: i32| _mm512_set1_epi32(value);
+    let whole = _mm512_testn_epi32_mask(words.second, all(FRAGMENT));
+    let long_enough = _mm512_mask_cmpge_epu32_mask(whole, total_avx512(words.first), all(WITH_PORTS.into()));
+    let protocol = _mm512_and_si512(words.third, all(PROTOCOL));
+    long_enough & (_mm512_cmpeq_epi32_mask(protocol, all(TCP)) | _mm512_cmpeq_epi32_mask(protocol, all(UDP)))
+}
+
+/// Total lengths, of the first words.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn total_avx512(first: __m512i) -> __m512i {
+    bytes_swapped_avx512(_mm512_srli_epi32::<16>(first))
 }
 
 /// Of `among`, the lanes whose first address byte is of no martian.
@@ -110,8 +135,7 @@ pub(crate) fn rules_avx2(words: &Words<__m256i>, length: __m256i) -> u8 {
     let all = |value: i32| _mm256_set1_epi32(value);
     let both = |a, b| _mm256_and_si256(a, b);
     let version = _mm256_cmpeq_epi32(_mm256_and_si256(first, all(0xff)), all(0x45));
-    let upper = _mm256_srli_epi32::<16>(first);
-    let total = _mm256_or_si256(both(_mm256_slli_epi32::<8>(upper), all(0xff00)), _mm256_srli_epi32::<8>(upper));
+    let total = total_avx2(first);
     // 16-bit values in 32-bit lanes: signed comparisons do.
     let long_enough = _mm256_cmpgt_epi32(total, all(19));
     let too_long = _mm256_cmpgt_epi32(total, length);
@@ -133,6 +157,28 @@ pub(crate) fn rules_avx2(words: &Words<__m256i>, length: __m256i) -> u8 {
     let good = both(both(form, both(sums_up, ttl)), both(source, destination));
     // One bit per lane, 8 of them.
     (_mm256_movemask_ps(_mm256_castsi256_ps(good)) & 0xff) as u8
+}
+
+/// One bit for each packet that has ports: no fragment, of TCP or UDP, and long enough.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(crate) fn ports_avx2(words: &Words<__m256i>) -> u8 {
+    let all = |value: i32| _mm256_set1_epi32(value);
+    let whole = _mm256_cmpeq_epi32(_mm256_and_si256(words.second, all(FRAGMENT)), _mm256_setzero_si256());
+    let long_enough = _mm256_cmpgt_epi32(total_avx2(words.first), all(i32::from(WITH_PORTS) - 1));
+    let protocol = _mm256_and_si256(words.third, all(PROTOCOL));
+    let known = _mm256_or_si256(_mm256_cmpeq_epi32(protocol, all(TCP)), _mm256_cmpeq_epi32(protocol, all(UDP)));
+    let good = _mm256_and_si256(_mm256_and_si256(whole, long_enough), known);
+    (_mm256_movemask_ps(_mm256_castsi256_ps(good)) & 0xff) as u8
+}
+
+/// Total lengths, of the first words.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn total_avx2(first: __m256i) -> __m256i {
+    let upper = _mm256_srli_epi32::<16>(first);
+    let low = _mm256_and_si256(_mm256_slli_epi32::<8>(upper), _mm256_set1_epi32(0xff00));
+    _mm256_or_si256(low, _mm256_srli_epi32::<8>(upper))
 }
 
 /// All ones where the first address byte is of no martian.

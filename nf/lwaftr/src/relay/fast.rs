@@ -8,8 +8,8 @@ mod route;
 mod sought;
 
 use weir_filter::Filter;
-use weir_ip::{Arrived, Ingress, InterfaceId};
-use weir_packet::{BATCH, Batch, Packet, Slots};
+use weir_ip::{Arrived, Ingress, InterfaceId, PortView};
+use weir_packet::{BATCH, Batch, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, Frame, LinkPattern, NO_FRAME};
 use weir_stage::Out;
@@ -17,13 +17,14 @@ use weir_wire::port_sets::PortSets;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, ipv4};
 
 use self::done::Done;
+use self::rewrite::{Decapsulator, Encapsulator};
 use self::route::Unknown;
-use self::sought::{Lookup, Sought};
+use self::sought::{ByArray, ByIndex, Lookup, Sought};
 use super::sort::tags_in_front;
 use super::{Relay, Stand};
 use crate::border::Border;
 use crate::rules::{Rules, Side};
-use crate::table::Direction;
+use crate::table::{Direction, Softwires};
 
 /// What is found out about the packets of a batch, pass by pass.
 #[derive(Default)]
@@ -36,8 +37,19 @@ pub(super) struct Passes {
     others: Box<Sought>,
     /// Destinations of IPv4 packets, outside of tunnels and inside.
     four: Destinations,
+    /// What routes answer for them.
+    answers: Box<Answers>,
     /// What has to be looked up before packets can go into tunnels.
     unknown: Box<Unknown>,
+}
+
+/// What routes answer, for each packet.
+struct Answers([u32; BATCH]);
+
+impl Default for Answers {
+    fn default() -> Answers {
+        Answers([0; BATCH])
+    }
 }
 
 /// A byte for each packet.
@@ -70,30 +82,41 @@ impl Ways {
     }
 }
 
+/// Bytes of an EtherType.
+const KIND: usize = 2;
 /// The IPv4 header and the ports behind it.
 const FRONT: usize = Ipv4::LEN + 4;
-/// The same in a tunnel.
-const FRONT_INSIDE: usize = Ipv6::LEN + FRONT;
+/// The IPv4 header of a packet in a tunnel, and what is in front of it.
+const FRONT_INSIDE: usize = Ipv6::LEN + Ipv4::LEN;
 
-/// Whatever stands before the IPv4 header: it has been looked at.
-const ANY: LinkPattern = LinkPattern::pattern([0; Ethernet::LEN], [0; Ethernet::LEN]);
+/// Whatever stands before the IPv4 header: it has been looked at. All are whole packets of TCP and UDP.
+const WITH_PORTS: LinkPattern = LinkPattern::pattern([0; Ethernet::LEN], [0; Ethernet::LEN]).with_ports();
 
 impl Relay {
     /// The fast path of a batch; answers which packets it took care of.
     pub(super) fn pass(&mut self, batch: &mut Batch, arrived: Arrived, out: &mut Out<'_>) -> u64 {
         let Relay { border, stand: Stand::First(ingress, _), passes, kernel, .. } = self else { return 0 };
-        let with = (&*border, &**ingress, *kernel);
-        // Where no packet has tags, it is known where their headers are.
-        if arrived.is_tagged {
-            return kernel.run(
+        let (with, softwires) = ((&*border, &**ingress, *kernel), &*border.softwires);
+        let common = softwires.common_sets();
+        // Code of its own for where softwires are in the array, and for where no packet has tags, so that it is known where their headers are.
+        match common.and_then(|sets| Some(ByArray { array: softwires.dense(sets)?, sets })) {
+            Some(lookup) if arrived.is_tagged => kernel.run(
                 #[inline(always)]
-                || passes.run::<true>(batch, with, out),
-            );
+                || passes.run::<true>(batch, with, lookup, out),
+            ),
+            Some(lookup) => kernel.run(
+                #[inline(always)]
+                || passes.run::<false>(batch, with, lookup, out),
+            ),
+            None if arrived.is_tagged => kernel.run(
+                #[inline(always)]
+                || passes.run::<true>(batch, with, ByIndex { softwires, common }, out),
+            ),
+            None => kernel.run(
+                #[inline(always)]
+                || passes.run::<false>(batch, with, ByIndex { softwires, common }, out),
+            ),
         }
-        kernel.run(
-            #[inline(always)]
-            || passes.run::<false>(batch, with, out),
-        )
     }
 }
 
@@ -104,17 +127,19 @@ impl Passes {
         &mut self,
         batch: &mut Batch,
         (border, ingress, kernel): (&Border, &Ingress, Kernel),
+        lookup: impl Lookup,
         out: &mut Out<'_>,
     ) -> u64 {
-        let common = border.softwires.common_sets();
-        let dense = common.and_then(|sets| border.softwires.dense(sets));
-        let lookup = Lookup { softwires: &border.softwires, dense };
         // Before anything is looked up: what is found now counts for this version at least.
         let version = border.onward.version();
-        let ways = self.read::<TAGGED>(batch, (border, ingress, kernel), (lookup, common));
-        let ways = if common.is_some() { ways } else { ways.among(self.find(lookup, ways.all())) };
+        let ways = self.read::<TAGGED>(batch, (border, ingress, kernel), lookup);
+        let ways = if lookup.common().is_some() { ways } else { ways.among(self.find(border, lookup, ways.all())) };
         let ways = self.find_others(border, lookup, ways);
         self.approach(border, lookup, ways);
+        if ways.from != 0 {
+            // Those of others cost no more than to leave them out would.
+            border.onward.lookup_batch(&self.four.0, &mut self.answers.0);
+        }
         let mut done = Done::default();
         // Once more for those whose tunnels had to be looked up.
         for _ in 0..2 {
@@ -133,80 +158,147 @@ impl Passes {
         &mut self,
         batch: &Batch,
         (border, ingress, kernel): (&Border, &Ingress, Kernel),
-        (lookup, common): (Lookup<'_>, Option<PortSets>),
+        lookup: impl Lookup,
     ) -> Ways {
-        let rules = &*border.rules;
-        // Whether something more is to be looked at than all packets have.
-        let has_more = rules.mss.is_some() || rules.four.ingress.is_some() || rules.six.ingress.is_some();
-        let mut ways = Ways::default();
-        let (mut frames, mut lengths) = ([&NO_FRAME; BATCH], [0_u16; BATCH]);
-        let mut index = u16::MAX;
-        let mut view = ingress.port(index);
-        let (mut mac, mut sides) = (u64::MAX, Sides::default());
-        batch.each_ref(
+        let mut doors = Doors::new(&border.rules, ingress);
+        let mut headers = Headers::default();
+        let (mut ways, mut rest) = (Ways::default(), batch.live());
+        // Most batches are of one family, that of the first packet: the other one's loop has nothing to do then.
+        let mut is_six = batch
+            .slots()
+            .next()
+            .and_then(|first| batch.get(first))
+            .is_some_and(|first| u16::from_be_bytes(*first.window(Ethernet::LEN - 2)) == ethernet::IPV6);
+        for _ in 0..2 {
+            rest = match is_six {
+                true => self.read_six::<TAGGED>((batch, rest), &mut doors, (border, lookup), (&mut headers, &mut ways)),
+                false => {
+                    self.read_four::<TAGGED>((batch, rest), &mut doors, (border, lookup), (&mut headers, &mut ways))
+                }
+            };
+            if rest == 0 {
+                break;
+            }
+            is_six = !is_six;
+        }
+        let count = BATCH - batch.live().leading_zeros() as usize;
+        ways.among(frame_check::check(kernel, WITH_PORTS, &headers.frames, &headers.lengths, &self.four, count))
+    }
+
+    /// Of IPv4, which goes into tunnels. Answers which packets are none.
+    #[inline(always)]
+    fn read_four<'b, const TAGGED: bool>(
+        &mut self,
+        (batch, among): (&'b Batch, u64),
+        doors: &mut Doors<'_>,
+        (border, lookup): (&Border, impl Lookup),
+        (headers, ways): (&mut Headers<'b>, &mut Ways),
+    ) -> u64 {
+        let (rules, common) = (&*border.rules, lookup.common());
+        let has_more = rules.mss.is_some() || rules.four.ingress.is_some();
+        let (mut into, mut rest) = (0, 0);
+        batch.each_ref_in(
+            among,
             #[inline(always)]
             |slot, packet| {
                 let at = slot.index();
-                if batch.lanes.port[slot] != index {
-                    index = batch.lanes.port[slot];
-                    view = ingress.port(index);
-                    (mac, sides) = (ingress.mac_word(index), Sides::of(rules, ingress, ingress.untagged_of(index)));
-                }
-                let mut l3 = Ethernet::LEN;
-                let mut is_ours = u64::from_le_bytes(*packet.window(0)) & MAC_BITS == mac;
-                if TAGGED {
-                    let entered = view.enter(packet.window(0));
-                    (l3, is_ours) = (usize::from(entered.l3), entered.is_ours);
-                    sides = Sides::of(rules, ingress, entered.interface);
-                    self.l3.0[at] = l3 as u8;
-                }
-                if !is_ours {
+                let Some(l3) = doors.enter::<TAGGED>(batch.lanes.port[slot], packet) else { return };
+                let front: &[u8; KIND + FRONT] = packet.window(l3.wrapping_sub(KIND));
+                let kind = u32::from_le_bytes(*part(front, 0));
+                if kind & Sides::FOUR != doors.sides.four {
+                    rest |= slot.bit();
                     return;
                 }
-                let length = packet.len().saturating_sub(l3);
-                let ethertype = u16::from_be_bytes(*packet.window(l3.wrapping_sub(2)));
-                if ethertype == ethernet::IPV4 && sides.four {
-                    let Some((frame, ports)) = usual(packet, l3) else { return };
-                    if has_more && !takes(&rules.four, rules.mss, packet, (l3, l3)) {
-                        return;
-                    }
-                    let destination = frame_check::destination_of(frame);
-                    if !self.seek(lookup, at, (destination, ports as u16), common) {
-                        return;
-                    }
-                    (frames[at], lengths[at], self.four.0[at]) = (frame, (length + Ethernet::LEN) as u16, destination);
-                    ways.into |= slot.bit();
-                } else if ethertype == ethernet::IPV6 && sides.six {
-                    let Some(bytes) = payload_of(packet.window(l3), length) else { return };
-                    let Some((frame, ports)) = usual(packet, l3 + Ipv6::LEN) else { return };
-                    if has_more && !takes(&rules.six, rules.mss, packet, (l3, l3 + Ipv6::LEN)) {
-                        return;
-                    }
-                    let destination = frame_check::destination_of(frame);
-                    if !self.seek(lookup, at, (source_of(frame), (ports >> 16) as u16), common) {
-                        return;
-                    }
-                    border.onward.prefetch(destination);
-                    if !lookup.softwires.is_beyond(destination) {
-                        self.others.seek_address(lookup, at, (destination, ports as u16));
-                        ways.hairpin |= slot.bit();
-                    }
-                    (frames[at], lengths[at], self.four.0[at]) = (frame, (bytes + Ethernet::LEN) as u16, destination);
-                    ways.from |= slot.bit();
+                if TAGGED {
+                    self.l3.0[at] = l3 as u8;
                 }
+                headers.lengths[at] = packet.len().saturating_sub(tags_in_front(l3)) as u16;
+                let (frame, ports) =
+                    (packet.window(l3.wrapping_sub(Ethernet::LEN)), ports_of(part(front, KIND + Ipv4::LEN)));
+                if has_more && !takes(&rules.four, rules.mss, packet, (l3, l3)) {
+                    return;
+                }
+                let destination = frame_check::destination_of(frame);
+                if !self.seek(&border.softwires, lookup, common, at, (destination, ports as u16)) {
+                    return;
+                }
+                (headers.frames[at], self.four.0[at]) = (frame, destination);
+                into |= slot.bit();
             },
         );
-        let count = BATCH - batch.live().leading_zeros() as usize;
-        ways.among(frame_check::check(kernel, ANY, &frames, &lengths, &self.four, count))
+        ways.into = into;
+        rest
+    }
+
+    /// Of IPv6, which comes out of tunnels. Answers which packets are none.
+    #[inline(always)]
+    fn read_six<'b, const TAGGED: bool>(
+        &mut self,
+        (batch, among): (&'b Batch, u64),
+        doors: &mut Doors<'_>,
+        (border, lookup): (&Border, impl Lookup),
+        (headers, ways): (&mut Headers<'b>, &mut Ways),
+    ) -> u64 {
+        let (rules, softwires) = (&*border.rules, &*border.softwires);
+        let (common, shared) = (lookup.common(), softwires.range());
+        let has_more = rules.mss.is_some() || rules.six.ingress.is_some();
+        let (mut from, mut hairpin, mut rest) = (0, 0, 0);
+        batch.each_ref_in(
+            among,
+            #[inline(always)]
+            |slot, packet| {
+                let at = slot.index();
+                let Some(l3) = doors.enter::<TAGGED>(batch.lanes.port[slot], packet) else { return };
+                let front: &[u8; KIND + Ipv6::LEN + FRONT] = packet.window(l3.wrapping_sub(KIND));
+                let kind = u32::from_le_bytes(*part(front, 0));
+                if kind & Sides::SIX != doors.sides.six {
+                    rest |= slot.bit();
+                    return;
+                }
+                if kind & Sides::ECN != 0 && mark_goes_on(part(front, KIND)) {
+                    return;
+                }
+                let Some(bytes) = payload_of(part(front, KIND), packet.len().wrapping_sub(l3)) else { return };
+                if TAGGED {
+                    self.l3.0[at] = l3 as u8;
+                }
+                headers.lengths[at] = (bytes + Ethernet::LEN) as u16;
+                let inside = KIND + Ipv6::LEN;
+                let (frame, ports) = (part(front, inside - Ethernet::LEN), ports_of(part(front, inside + Ipv4::LEN)));
+                if has_more && !takes(&rules.six, rules.mss, packet, (l3, l3 + Ipv6::LEN)) {
+                    return;
+                }
+                let destination = frame_check::destination_of(frame);
+                if !self.seek(softwires, lookup, common, at, (source_of(frame), (ports >> 16) as u16)) {
+                    return;
+                }
+                border.onward.prefetch(destination);
+                if shared.contains(&destination) {
+                    self.others.seek_address(softwires, at, (destination, ports as u16));
+                    hairpin |= slot.bit();
+                }
+                (headers.frames[at], self.four.0[at]) = (frame, destination);
+                from |= slot.bit();
+            },
+        );
+        (ways.from, ways.hairpin) = (from, hairpin);
+        rest
     }
 
     /// Asks for what leads to the softwire of a packet: at once, where all addresses are divided alike. False if none has the port.
     #[inline(always)]
-    fn seek(&mut self, lookup: Lookup<'_>, at: usize, end: (u32, u16), common: Option<PortSets>) -> bool {
+    fn seek(
+        &mut self,
+        softwires: &Softwires,
+        lookup: impl Lookup,
+        common: Option<PortSets>,
+        at: usize,
+        end: (u32, u16),
+    ) -> bool {
         match common {
             Some(sets) => self.own.seek(lookup, at, end, sets),
             None => {
-                self.own.seek_address(lookup, at, end);
+                self.own.seek_address(softwires, at, end);
                 true
             }
         }
@@ -215,10 +307,10 @@ impl Passes {
     /// The next one, where addresses are not all divided alike: from addresses to how their ports are divided. Answers of which packets there may be a
     /// softwire.
     #[inline(always)]
-    fn find(&mut self, lookup: Lookup<'_>, of: u64) -> u64 {
+    fn find(&mut self, border: &Border, lookup: impl Lookup, of: u64) -> u64 {
         let mut found = 0;
         for slot in Slots(of) {
-            if self.own.follow(lookup, slot.index()) == Some(true) {
+            if self.own.follow(&border.softwires, lookup, slot.index()) == Some(true) {
                 found |= slot.bit();
             }
         }
@@ -227,12 +319,13 @@ impl Passes {
 
     /// Which packets from customers are for customers, most probably, and which certainly are not.
     #[inline(always)]
-    fn find_others(&mut self, border: &Border, lookup: Lookup<'_>, ways: Ways) -> Ways {
+    fn find_others(&mut self, border: &Border, lookup: impl Lookup, ways: Ways) -> Ways {
+        let softwires = &*border.softwires;
         // What is beyond all shared addresses is nobody's.
         let (mut hairpin, mut from) = (0, ways.from & !ways.hairpin);
         for slot in Slots(ways.from & ways.hairpin) {
-            match self.others.follow(lookup, slot.index()) {
-                None if lookup.softwires.is_nobodys(self.four.0[slot.index()]) => from |= slot.bit(),
+            match self.others.follow(softwires, lookup, slot.index()) {
+                None if softwires.is_nobodys(self.four.0[slot.index()]) => from |= slot.bit(),
                 Some(true) => hairpin |= slot.bit(),
                 None | Some(false) => {}
             }
@@ -243,16 +336,17 @@ impl Passes {
 
     /// Goes on to records and counters.
     #[inline(always)]
-    fn approach(&mut self, border: &Border, lookup: Lookup<'_>, ways: Ways) {
-        let counters = &*border.counters;
+    fn approach(&mut self, border: &Border, lookup: impl Lookup, ways: Ways) {
+        let records = border.softwires.records();
+        let [up, down] = [Direction::Up, Direction::Down].map(|direction| (records, border.counters.of(direction)));
         for slot in Slots(ways.into) {
-            self.own.approach(lookup, counters, slot.index(), Direction::Down);
+            self.own.approach(lookup, down, slot.index());
         }
         for slot in Slots(ways.from | ways.hairpin) {
-            self.own.approach(lookup, counters, slot.index(), Direction::Up);
+            self.own.approach(lookup, up, slot.index());
         }
         for slot in Slots(ways.hairpin) {
-            self.others.approach(lookup, counters, slot.index(), Direction::Down);
+            self.others.approach(lookup, down, slot.index());
         }
     }
 
@@ -266,99 +360,147 @@ impl Passes {
         version: u64,
         done: &mut Done,
     ) {
-        let mut departures = border.onward.view().departures();
+        let Done { into, from, hairpin, ports } = done;
+        let mut encapsulator = Encapsulator::new(border, version);
         batch.each_in(
             ways.into,
             #[inline(always)]
-            |slot, packet, _| {
-                let l3 = self.l3::<TAGGED>(slot.index());
-                let before = packet.len() + Ethernet::LEN - l3;
-                if let Some(rewritten) = self.wrap(border, &mut departures, packet, (slot.index(), l3, version)) {
-                    done.into.add(slot, before, rewritten, &mut done.ports);
-                }
-            },
+            |slot, packet, _| self.wrap(&mut encapsulator, packet, (slot, self.l3::<TAGGED>(slot)), (into, ports)),
         );
         batch.each_in(
             ways.hairpin,
             #[inline(always)]
             |slot, packet, _| {
-                let l3 = self.l3::<TAGGED>(slot.index());
-                let before = packet.len() + Ethernet::LEN - l3;
-                if let Some(rewritten) = self.hairpin(border, &mut departures, packet, (slot.index(), l3, version)) {
-                    done.inside += (rewritten.bytes - Ipv6::LEN) as u64;
-                    done.hairpin.add(slot, before, rewritten, &mut done.ports);
-                }
+                self.hairpin(&mut encapsulator, packet, (slot, self.l3::<TAGGED>(slot)), (hairpin, ports))
             },
         );
+        encapsulator.finish();
+        let mut decapsulator = Decapsulator::new(border);
         batch.each_in(
             ways.from,
             #[inline(always)]
-            |slot, packet, _| {
-                let l3 = self.l3::<TAGGED>(slot.index());
-                let before = packet.len() + Ethernet::LEN - l3;
-                if let Some(rewritten) = self.unwrap(border, &mut departures, packet, (slot.index(), l3)) {
-                    done.from.add(slot, before, rewritten, &mut done.ports);
-                }
-            },
+            |slot, packet, _| self.unwrap(&mut decapsulator, packet, (slot, self.l3::<TAGGED>(slot)), (from, ports)),
         );
-        departures.finish();
+        decapsulator.finish();
     }
 
     /// Where the network header of a packet begins.
     #[inline(always)]
-    fn l3<const TAGGED: bool>(&self, at: usize) -> usize {
-        if TAGGED { usize::from(self.l3.0[at % BATCH]) } else { Ethernet::LEN }
+    fn l3<const TAGGED: bool>(&self, slot: Slot) -> usize {
+        if TAGGED { usize::from(self.l3.0[slot.index()]) } else { Ethernet::LEN }
     }
 }
 
-/// On which sides of the relay an interface is.
-#[derive(Clone, Copy, Default)]
+/// The IPv4 headers of a batch, as the frame check takes them, and their lengths.
+struct Headers<'b> {
+    frames: [&'b Frame; BATCH],
+    lengths: [u16; BATCH],
+}
+
+impl Default for Headers<'_> {
+    fn default() -> Self {
+        Headers { frames: [&NO_FRAME; BATCH], lengths: [0; BATCH] }
+    }
+}
+
+/// By which interfaces packets come in: those of the port of the packet before are at hand.
+struct Doors<'t> {
+    rules: &'t Rules,
+    ingress: &'t Ingress,
+    port: u16,
+    view: PortView<'t>,
+    mac: u64,
+    /// Of the interface of the packet that entered last.
+    sides: Sides,
+}
+
+impl<'t> Doors<'t> {
+    #[inline(always)]
+    fn new(rules: &'t Rules, ingress: &'t Ingress) -> Doors<'t> {
+        Doors { rules, ingress, port: u16::MAX, view: ingress.port(u16::MAX), mac: u64::MAX, sides: Sides::NONE }
+    }
+
+    /// Where the network header begins of a packet that came by a port; `None` if it is for somebody else's station.
+    #[inline(always)]
+    fn enter<const TAGGED: bool>(&mut self, port: u16, packet: &Packet) -> Option<usize> {
+        let Doors { rules, ingress, .. } = *self;
+        if port != self.port {
+            (self.port, self.view, self.mac) = (port, ingress.port(port), ingress.mac_word(port));
+            self.sides = Sides::of(rules, ingress, ingress.untagged_of(port));
+        }
+        if TAGGED {
+            let entered = self.view.enter(packet.window(0));
+            self.sides = Sides::of(rules, ingress, entered.interface);
+            return entered.is_ours.then_some(usize::from(entered.l3));
+        }
+        (u64::from_le_bytes(*packet.window(0)) & MAC_BITS == self.mac).then_some(Ethernet::LEN)
+    }
+}
+
+/// On which sides of the relay an interface is: what the four bytes from the EtherType on must be there, as a little-endian word, and [`Sides::NEVER`]
+/// where none may come.
+#[derive(Clone, Copy)]
 struct Sides {
-    four: bool,
-    six: bool,
+    four: u32,
+    six: u32,
 }
 
 impl Sides {
+    const NONE: Sides = Sides { four: Sides::NEVER, six: Sides::NEVER };
+    /// What no word is of which the bits are taken that count.
+    const NEVER: u32 = u32::MAX;
+    /// The bits that count: the EtherType of IPv4, whose header is checked later; that of IPv6, and the version.
+    const FOUR: u32 = u32::from_le_bytes([0xff, 0xff, 0, 0]);
+    const SIX: u32 = u32::from_le_bytes([0xff, 0xff, 0xf0, 0]);
+    /// The congestion marks of IPv6 (RFC 3168), the last two bits of the traffic class.
+    const ECN: u32 = u32::from_le_bytes([0, 0, 0, 0x30]);
+
     #[inline(always)]
     fn of(rules: &Rules, ingress: &Ingress, interface: InterfaceId) -> Sides {
+        const FOUR: u32 = ethernet::IPV4.swap_bytes() as u32;
+        const VERSION: u32 = u32::from_le_bytes([0, 0, 0x60, 0]);
+        const SIX: u32 = ethernet::IPV6.swap_bytes() as u32 | VERSION;
         let vrf = ingress.vrf_of(interface);
-        Sides {
-            four: rules.four.has(interface) && vrf == rules.vrfs[0],
-            six: rules.six.has(interface) && vrf == rules.vrfs[1],
-        }
+        let is_four = rules.four.has(interface) && vrf == rules.vrfs[0];
+        let is_six = rules.six.has(interface) && vrf == rules.vrfs[1];
+        Sides { four: if is_four { FOUR } else { Sides::NEVER }, six: if is_six { SIX } else { Sides::NEVER } }
     }
 }
 
 /// The bits of a MAC address in a little-endian word.
 const MAC_BITS: u64 = (1 << 48) - 1;
 
-/// Bytes that follow the usual IPv6 header of a tunnel: it is whole, is of IPv4, and met no congestion that would have to go on.
+/// Bytes that follow the usual IPv6 header of a tunnel of which there are so many bytes: it is whole, and is of IPv4.
 #[inline(always)]
-fn payload_of(front: &[u8; FRONT_INSIDE], length: usize) -> Option<usize> {
+fn payload_of(front: &[u8; Ipv6::LEN], length: usize) -> Option<usize> {
+    let outer = Ipv6::view(front)?;
+    let payload = usize::from(outer.payload_length.get());
+    // Signed, as what is shorter than a link's header has less than nothing.
+    let is_whole = (Ipv6::LEN + payload) as isize <= length as isize;
+    (outer.next_header == ipv4::IPIP && is_whole).then_some(payload)
+}
+
+/// Whether the congestion mark of a tunnel would have to go on with the packet inside (RFC 6040 section 4.2).
+#[inline(always)]
+fn mark_goes_on(front: &[u8; FRONT_INSIDE]) -> bool {
     const ECN: u8 = 3;
     const CONGESTED: u8 = 3;
     const CAPABLE_1: u8 = 1;
-    let (outer, inner) = Ipv6::split(front)?;
-    let payload = usize::from(outer.payload_length.get());
-    if outer.version() != 6 || outer.next_header != ipv4::IPIP || Ipv6::LEN + payload > length {
-        return None;
-    }
+    let Some((outer, [_, tos, ..])) = Ipv6::split(front) else { return true };
     let ecn = outer.traffic_class() & ECN;
-    let [_, tos, ..] = *inner else { return None };
-    let goes_on = matches!(ecn, CONGESTED | CAPABLE_1) && ecn != tos & ECN;
-    (!goes_on).then_some(payload)
+    matches!(ecn, CONGESTED | CAPABLE_1) && ecn != tos & ECN
 }
 
-/// The IPv4 packet that begins at `start`, as the frame check takes it, and its ports in 32 bits, the source's above, if it is whole, of TCP or UDP, and
-/// has ports.
+/// Both ports in 32 bits, the source's above.
 #[inline(always)]
-fn usual(packet: &Packet, start: usize) -> Option<(&Frame, u32)> {
-    let frame: &Frame = packet.window(start.wrapping_sub(Ethernet::LEN));
-    let ip = frame.last_chunk::<{ Ipv4::LEN }>().and_then(|bytes| Ipv4::view(bytes))?;
-    if !matches!(ip.protocol, ipv4::TCP | ipv4::UDP) || ip.is_fragment() || ip.total_len() < FRONT {
-        return None;
-    }
-    Some((frame, u32::from_be_bytes(*packet.window(start + Ipv4::LEN))))
+fn ports_of(ports: &[u8; 4]) -> u32 {
+    u32::from_be_bytes(*ports)
+}
+
+/// The part of an array that begins at a place; the array has it.
+#[inline(always)]
+fn part<const N: usize, const M: usize>(of: &[u8; M], at: usize) -> &[u8; N] {
+    of.get(at..).and_then(<[u8]>::first_chunk).unwrap_or(&[0; N])
 }
 
 /// Whether there is nothing more to do with a packet that came by a side, whose network header begins at `l3` and its IPv4 header at `start`: its filter

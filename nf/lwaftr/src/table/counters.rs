@@ -26,24 +26,31 @@ pub(crate) struct WorkerCounters {
 }
 
 impl WorkerCounters {
+    /// Those of one direction, at hand.
     #[inline(always)]
-    fn of(&self, direction: Direction) -> &[Pair] {
-        match direction {
+    pub(crate) fn of(&self, direction: Direction) -> CountersView<'_> {
+        CountersView(match direction {
             Direction::Up => &self.up,
             Direction::Down => &self.down,
-        }
+        })
     }
+}
 
+/// The counters of one direction, to be kept in registers during a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct CountersView<'t>(&'t [Pair]);
+
+impl CountersView<'_> {
     /// Asks for the line that [`count`](Self::count) writes.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, place: u32, direction: Direction) {
-        prefetch_slice(self.of(direction), place as usize);
+    pub(crate) fn prefetch(self, place: u32) {
+        prefetch_slice(self.0, place as usize);
     }
 
     /// Counts an IPv4 packet of so many bytes.
     #[inline(always)]
-    pub(crate) fn count(&self, place: u32, direction: Direction, bytes: u64) {
-        if let Some([packets, all]) = self.of(direction).get(place as usize) {
+    pub(crate) fn count(self, place: u32, bytes: u64) {
+        if let Some([packets, all]) = self.0.get(place as usize) {
             add(packets, 1);
             add(all, bytes);
         }

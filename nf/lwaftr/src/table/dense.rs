@@ -62,9 +62,9 @@ impl DenseView<'_> {
     /// The place of the record of the part at a position, most probably; a place that there is not if there is none.
     #[inline(always)]
     pub(crate) fn place(self, position: u64) -> u32 {
+        let Some(word) = self.words.get(position as usize) else { return NOWHERE };
         // Pairs with the release of the writer: the record that the word leads to is seen whole.
-        let word = self.words.get(position as usize).map_or(0, |word| word.load(Ordering::Acquire));
-        word.wrapping_sub(1)
+        word.load(Ordering::Acquire).wrapping_sub(1)
     }
 }
 

@@ -1,153 +1,233 @@
 //! The last pass of the fast path: into tunnels, out of them, and from one into another.
 
 use weir_filter::Filter;
-use weir_ip::{Behind, Departures};
-use weir_packet::{BATCH, Packet};
+use weir_ip::{Behind, Departures, Leaving};
+use weir_packet::{Packet, Slot};
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, flow, ipv4};
 
-use super::done::Rewritten;
-use super::{FRONT_INSIDE, Passes};
+use super::Passes;
+use super::done::{Outcome, Positions};
 use crate::border::{Border, HOP_LIMIT};
-use crate::table::{Direction, Entry};
+use crate::table::{CountersView, Direction, Entry, Records};
 
 /// What stands in front of a packet in a tunnel.
 const HEAD: usize = Ethernet::LEN + Ipv6::LEN;
 
 impl Passes {
-    /// The last pass, of a packet into a tunnel. `None`, and nothing done, if that takes more.
+    /// The last pass, of a packet into a tunnel. Nothing is done, and nothing noted, if that takes more.
     #[inline(always)]
     pub(super) fn wrap(
         &mut self,
-        border: &Border,
-        departures: &mut Departures<'_>,
+        encapsulator: &mut Encapsulator<'_>,
         packet: &mut Packet,
-        (at, l3, version): (usize, usize, u64),
-    ) -> Option<Rewritten> {
-        let at = at % BATCH;
-        let (entry, place) = self.own.found(&border.softwires, at)?;
-        let Some(answer) = entry.answer(version) else {
-            self.unknown.note(entry, place, self.own.told[at]);
-            return None;
-        };
-        let rewritten = put_in(border, departures, packet, l3, (entry, answer))?;
-        border.counters.count(place, Direction::Down, (rewritten.bytes - HEAD) as u64);
-        Some(rewritten)
+        (slot, l3): (Slot, usize),
+        done: (&mut Outcome, &mut Positions),
+    ) {
+        let (own, at) = (&self.own, slot.index());
+        let Some((entry, place)) = own.found(encapsulator.records, at) else { return };
+        let unknown = || self.unknown.note(entry, place, own.told[at]);
+        if let Some(bytes) = encapsulator.put_in(packet, (slot, l3, l3), (entry, unknown), done) {
+            encapsulator.down.count(place, bytes as u64);
+        }
     }
 
     /// The same of one from a customer to a customer, whose source is to be believed first.
     #[inline(always)]
     pub(super) fn hairpin(
         &mut self,
-        border: &Border,
-        departures: &mut Departures<'_>,
+        encapsulator: &mut Encapsulator<'_>,
         packet: &mut Packet,
-        (at, l3, version): (usize, usize, u64),
-    ) -> Option<Rewritten> {
-        let at = at % BATCH;
-        let (entry, place) = self.own.found(&border.softwires, at)?;
-        let (other, other_place) = self.others.found(&border.softwires, at)?;
-        if !is_between(packet.window(l3), entry.ends()) {
-            return None;
+        (slot, l3): (Slot, usize),
+        done: (&mut Outcome, &mut Positions),
+    ) {
+        let (others, at) = (&self.others, slot.index());
+        let Some((entry, place)) = self.own.found(encapsulator.records, at) else { return };
+        let Some((other, other_place)) = others.found(encapsulator.records, at) else { return };
+        if !is_from(entry, packet, l3) {
+            return;
         }
-        let Some(answer) = other.answer(version) else {
-            self.unknown.note(other, other_place, self.others.told[at]);
-            return None;
-        };
-        let rewritten = put_in(border, departures, packet, l3 + Ipv6::LEN, (other, answer))?;
-        let bytes = (rewritten.bytes - HEAD) as u64;
-        border.counters.count(place, Direction::Up, bytes);
-        border.counters.count(other_place, Direction::Down, bytes);
-        Some(rewritten)
+        let unknown = || self.unknown.note(other, other_place, others.told[at]);
+        if let Some(bytes) = encapsulator.put_in(packet, (slot, l3, l3 + Ipv6::LEN), (other, unknown), done) {
+            encapsulator.up.count(place, bytes as u64);
+            encapsulator.down.count(other_place, bytes as u64);
+        }
     }
 
     /// The same of one out of a tunnel.
     #[inline(always)]
     pub(super) fn unwrap(
         &self,
-        border: &Border,
-        departures: &mut Departures<'_>,
+        decapsulator: &mut Decapsulator<'_>,
         packet: &mut Packet,
-        (at, l3): (usize, usize),
-    ) -> Option<Rewritten> {
-        let (entry, place) = self.own.found(&border.softwires, at)?;
-        let front: &[u8; FRONT_INSIDE] = packet.window(l3);
-        let (_, inner) = Ipv6::split(front)?;
-        let ip = Ipv4::view(inner)?;
-        if !is_between(packet.window(l3), entry.ends()) {
-            return None;
+        (slot, l3): (Slot, usize),
+        done: (&mut Outcome, &mut Positions),
+    ) {
+        let Some((entry, place)) = self.own.found(decapsulator.records, slot.index()) else { return };
+        if !is_from(entry, packet, l3) {
+            return;
         }
-        let total = ip.total_len();
-        let answer = border.onward.lookup(ip.destination.get());
-        let hash = || flow::hash(packet.window::<64>(l3 + Ipv6::LEN), total, 0);
-        let leaving = departures.leaving(answer, hash)?;
-        if total > leaving.longest().min(border.rules.four.mtu) {
-            return None;
+        if let Some(bytes) = decapsulator.take_out(packet, (slot, l3, self.answers.0[slot.index()]), done) {
+            decapsulator.up.count(place, bytes as u64);
         }
-        if packet.headroom() + l3 + Ipv6::LEN < Ethernet::LEN + leaving.room() {
-            return None;
-        }
-        let (front, _) =
-            packet.replace_head::<{ Ethernet::LEN }, { Ipv4::LEN }>(l3 + Ipv6::LEN, Ethernet::LEN, total)?;
-        leaving.write_front(front, Behind::IPV4);
-        border.counters.count(place, Direction::Up, total as u64);
-        if let Some(filter) = &border.rules.four.egress
-            && !passes(filter, packet, ethernet::IPV4)
-        {
-            return Some(Rewritten { port: None, bytes: Ethernet::LEN + total });
-        }
-        leaving.write_tags(packet, Behind::IPV4);
-        departures.count(packet.len() as u64);
-        Some(Rewritten { port: Some(leaving.port()), bytes: Ethernet::LEN + total })
     }
 }
 
-/// Puts the IPv4 packet that begins at `start` into the tunnel of a softwire, for which routes gave this answer.
-#[inline(always)]
-fn put_in(
-    border: &Border,
-    departures: &mut Departures<'_>,
-    packet: &mut Packet,
-    start: usize,
-    (entry, answer): (Entry<'_>, u32),
-) -> Option<Rewritten> {
-    let ip = Ipv4::view(packet.window::<{ Ipv4::LEN }>(start))?;
-    let (total, class) = (ip.total_len(), u32::from(ip.tos));
-    let version_class_flow = 6 << 28 | class << 20 | border.rules.flow_label;
-    let [a, b, c, d] = version_class_flow.to_be_bytes();
-    let [e, f] = (total as u16).to_be_bytes();
-    let first = u64::from_ne_bytes([a, b, c, d, e, f, ipv4::IPIP, HOP_LIMIT]);
-    // Read where they are written: until then, registers are needed for other things.
-    let header = || {
-        let [b4_0, b4_1, aftr_0, aftr_1] = entry.ends();
-        [first, aftr_0, aftr_1, b4_0, b4_1]
-    };
-    let hash = || {
-        let mut window = [0; 64];
-        write_words(&mut window, header());
-        flow::hash6(&window, Ipv6::LEN + total, 0)
-    };
-    let longest = entry.path_once().min(border.rules.six.mtu);
-    let leaving = departures.leaving_packed(answer, hash)?;
-    if Ipv6::LEN + total > leaving.longest().min(longest) {
-        return None;
+/// What it takes to put packets into tunnels, at hand during a batch.
+pub(super) struct Encapsulator<'t> {
+    records: Records<'t>,
+    up: CountersView<'t>,
+    down: CountersView<'t>,
+    departures: Departures<'t>,
+    /// That of routes and neighbours.
+    version: u64,
+    /// The first eight bytes of the outer header without the traffic class and the payload length, as a big-endian number (RFC 8200 section 3).
+    first: u64,
+    filter: Option<&'t Filter>,
+}
+
+impl<'t> Encapsulator<'t> {
+    #[inline(always)]
+    pub(super) fn new(border: &'t Border, version: u64) -> Encapsulator<'t> {
+        let side = &border.rules.six;
+        let (flow_label, protocol) = (u64::from(border.rules.flow_label), u64::from(ipv4::IPIP));
+        Encapsulator {
+            records: border.softwires.records(),
+            up: border.counters.of(Direction::Up),
+            down: border.counters.of(Direction::Down),
+            departures: border.onward.view().departures().up_to(side.mtu),
+            version,
+            first: 6 << 60 | flow_label << 32 | protocol << 8 | u64::from(HOP_LIMIT),
+            filter: side.egress.as_ref(),
+        }
     }
-    let room = leaving.room();
-    if packet.headroom() + start < HEAD + room {
-        return None;
+
+    /// Puts the IPv4 packet that begins at `start` in a frame whose network header begins at `l3` into the tunnel of a softwire; answers its bytes.
+    /// `unknown` is told if it has to be looked up first where the tunnel leads.
+    #[inline(always)]
+    fn put_in(
+        &mut self,
+        packet: &mut Packet,
+        (slot, l3, start): (Slot, usize, usize),
+        (entry, unknown): (Entry<'_>, impl FnOnce()),
+        (outcome, ports): (&mut Outcome, &mut Positions),
+    ) -> Option<usize> {
+        let before = packet.len() + Ethernet::LEN - l3;
+        let ip = Ipv4::view(packet.window::<{ Ipv4::LEN }>(start))?;
+        let (total, class) = (ip.total_len(), u64::from(ip.tos));
+        let first = (self.first | class << 52 | (total as u64) << 16).to_be();
+        // Read where they are written: until then, registers are needed for other things.
+        let header = || {
+            let [b4_0, b4_1, aftr_0, aftr_1] = entry.ends();
+            [first, aftr_0, aftr_1, b4_0, b4_1]
+        };
+        let hash = || {
+            let mut window = [0; 64];
+            write_words(&mut window, header());
+            flow::hash6(&window, Ipv6::LEN + total, 0)
+        };
+        let (known, version) = (entry.known(), self.version);
+        let answer = || {
+            let answer = known.answer(version);
+            if answer.is_none() {
+                unknown();
+            }
+            answer
+        };
+        let leaving = self.departures.leaving_by(known.number(), answer, hash)?;
+        let (longest, room) = (self.departures.longest(), self.departures.room());
+        if Ipv6::LEN + total > longest || !entry.is_path_unknown() && Ipv6::LEN + total > entry.path_once() {
+            return None;
+        }
+        if room > 0 && packet.headroom() + start < HEAD + room {
+            return None;
+        }
+        let (front, inner) = packet.replace_head::<HEAD, { Ipv4::LEN }>(start, HEAD, total)?;
+        let (link, outer) = front.split_first_chunk_mut()?;
+        leaving.write_front(link, Behind::IPV6);
+        write_words(outer.first_chunk_mut::<{ Ipv6::LEN }>()?, header());
+        Ipv4::view_mut(inner)?.decrement_ttl();
+        let after = HEAD + total;
+        if let Some(filter) = self.filter
+            && !passes(filter, packet, ethernet::IPV6)
+        {
+            outcome.is_kept(slot, (before, after));
+            return Some(total);
+        }
+        if room > 0 {
+            leaving.write_tags(packet, Behind::IPV6);
+        }
+        self.departures.count((after + room) as u64);
+        outcome.leaves(slot, (before, after), (leaving.port(), ports));
+        Some(total)
     }
-    let (front, inner) = packet.replace_head::<HEAD, { Ipv4::LEN }>(start, HEAD, total)?;
-    let (link, outer) = front.split_first_chunk_mut()?;
-    leaving.write_front(link, Behind::IPV6);
-    write_words(outer.first_chunk_mut::<{ Ipv6::LEN }>()?, header());
-    Ipv4::view_mut(inner)?.decrement_ttl();
-    if let Some(filter) = &border.rules.six.egress
-        && !passes(filter, packet, ethernet::IPV6)
-    {
-        return Some(Rewritten { port: None, bytes: HEAD + total });
+
+    /// Counts what has left.
+    #[inline(always)]
+    pub(super) fn finish(self) {
+        self.departures.finish();
     }
-    leaving.write_tags(packet, Behind::IPV6);
-    departures.count((HEAD + total + room) as u64);
-    Some(Rewritten { port: Some(leaving.port()), bytes: HEAD + total })
+}
+
+/// What it takes to get packets out of tunnels, at hand during a batch.
+pub(super) struct Decapsulator<'t> {
+    records: Records<'t>,
+    up: CountersView<'t>,
+    departures: Departures<'t>,
+    filter: Option<&'t Filter>,
+}
+
+// What is cut off is more than what is put in front: nothing has to be asked of the headroom.
+const _: () = assert!(Leaving::MOST_ROOM <= Ipv6::LEN);
+
+impl<'t> Decapsulator<'t> {
+    #[inline(always)]
+    pub(super) fn new(border: &'t Border) -> Decapsulator<'t> {
+        let side = &border.rules.four;
+        Decapsulator {
+            records: border.softwires.records(),
+            up: border.counters.of(Direction::Up),
+            departures: border.onward.view().departures().up_to(side.mtu),
+            filter: side.egress.as_ref(),
+        }
+    }
+
+    /// Takes the packet out of the tunnel whose header begins at `l3`; answers its bytes. Routes gave this answer for its destination.
+    #[inline(always)]
+    fn take_out(
+        &mut self,
+        packet: &mut Packet,
+        (slot, l3, answer): (Slot, usize, u32),
+        (outcome, ports): (&mut Outcome, &mut Positions),
+    ) -> Option<usize> {
+        let (before, start) = (packet.len() + Ethernet::LEN - l3, l3 + Ipv6::LEN);
+        let total = Ipv4::view(packet.window::<{ Ipv4::LEN }>(start))?.total_len();
+        let hash = || flow::hash(packet.window::<64>(start), total, 0);
+        let leaving = self.departures.leaving(answer, hash)?;
+        if total > self.departures.longest() {
+            return None;
+        }
+        let (front, _) = packet.replace_head::<{ Ethernet::LEN }, { Ipv4::LEN }>(start, Ethernet::LEN, total)?;
+        leaving.write_front(front, Behind::IPV4);
+        let (after, room) = (Ethernet::LEN + total, self.departures.room());
+        if let Some(filter) = self.filter
+            && !passes(filter, packet, ethernet::IPV4)
+        {
+            outcome.is_kept(slot, (before, after));
+            return Some(total);
+        }
+        if room > 0 {
+            leaving.write_tags(packet, Behind::IPV4);
+        }
+        self.departures.count((after + room) as u64);
+        outcome.leaves(slot, (before, after), (leaving.port(), ports));
+        Some(total)
+    }
+
+    /// Counts what has left.
+    #[inline(always)]
+    pub(super) fn finish(self) {
+        self.departures.finish();
+    }
 }
 
 /// Whether an egress filter lets a packet leave, as if it had nothing but its EtherType in front of it, as where it is decided by the letter.
@@ -168,11 +248,11 @@ fn write_words<const N: usize>(to: &mut [u8; N], from: [u64; 5]) {
     words.iter_mut().zip(from).for_each(|(to, from)| *to = from.to_ne_bytes());
 }
 
-/// Whether an IPv6 packet is from one of these ends to the other.
+/// Whether the IPv6 packet that begins at `l3` is from the customer of a softwire to the relay.
 #[inline(always)]
-fn is_between(front: &[u8; FRONT_INSIDE], ends: [u64; 4]) -> bool {
-    let Some((outer, _)) = Ipv6::split(front) else { return false };
-    [words(&outer.source), words(&outer.destination)] == [[ends[0], ends[1]], [ends[2], ends[3]]]
+fn is_from(entry: Entry<'_>, packet: &Packet, l3: usize) -> bool {
+    let outer = Ipv6::view(packet.window::<{ Ipv6::LEN }>(l3));
+    outer.is_some_and(|outer| entry.is_between([&outer.source, &outer.destination]))
 }
 
 /// An address of two words that lie in packets.
@@ -182,9 +262,4 @@ pub(super) fn octets(first: u64, second: u64) -> [u8; 16] {
     let (halves, _) = octets.as_chunks_mut::<8>();
     halves.iter_mut().zip([first, second]).for_each(|(to, from)| *to = from.to_ne_bytes());
     octets
-}
-
-#[inline(always)]
-fn words(octets: &[u8; 16]) -> [u64; 2] {
-    crate::table::words_of(octets)
 }
