@@ -147,6 +147,7 @@ impl Running {
             "rx_queues",
             "tx_queues",
             "offloads",
+            "wakes",
         ];
         let rows = self.supervisor.port_figures().into_iter().map(|(info, figures)| {
             let facts = info.facts;
@@ -159,6 +160,7 @@ impl Running {
                 "name": info.name, "index": info.index, "device": facts.device, "link_up": info.link_up, "speed_bps": speed_bps, "mac": mac,
                 "mtu": facts.mtu, "addresses": addresses, "promiscuous": self.supervisor.promiscuous(&info.name), "rx_queues": facts.max_rx_queues,
                 "tx_queues": facts.max_tx_queues, "rss": facts.rss, "offloads": facts.offloads,
+                "wakes": self.supervisor.wakes(&info.name),
                 "in_rings": figures.in_rings,
             })
         });

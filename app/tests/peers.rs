@@ -244,6 +244,7 @@ fn whoever_is_here_is_measured_and_nothing_is_left() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(["bench", "peers", "--runs", "2", "--seconds", "0.05", "--patience", PATIENCE, "--json"]);
     command.args(["--work", "io", "--work", "ipv4-64-prefixes", "--work", "veth", "--work", "look-up"]);
+    command.args(["--work", "memif-macswap", "--work", "vhost-5tswap"]);
     let output = command.env("TMPDIR", &folder.0).stdin(Stdio::null()).output().unwrap();
     let record = record(&output);
     for remark in record["remarks"].as_array().unwrap() {
@@ -258,6 +259,14 @@ fn whoever_is_here_is_measured_and_nothing_is_left() {
             let figure = point["figures"].as_array().unwrap().iter().find(|figure| figure["name"] == name).unwrap();
             let samples = figure["samples"].as_array().unwrap();
             assert!(samples.len() == 2 && samples.iter().all(|sample| sample.as_f64().unwrap() > 0.0), "{figure}");
+        }
+        if ["memif-macswap", "vhost-5tswap"].map(Value::from).contains(&point["parameters"]["work"]) {
+            // The other end may be the limit, so it is told how much of the core each took.
+            for name in ["we were busy", "they were busy"] {
+                let figure = point["figures"].as_array().unwrap().iter().find(|figure| figure["name"] == name).unwrap();
+                let samples = figure["samples"].as_array().unwrap();
+                assert!(samples.iter().all(|share| (0.0..=100.0).contains(&share.as_f64().unwrap())), "{figure}");
+            }
         }
     }
     assert_eq!(record["peers"].as_array().unwrap().len(), points.len());

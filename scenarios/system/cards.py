@@ -66,6 +66,12 @@ class _Pair:
         """What the doctor says of the cards."""
         return self.guest.run(f"{PROGRAM.resolve()} doctor")
 
+    def interrupts(self):
+        """Interrupts of receive queues that the kernel has handed over so far: the first vector of a card is for its link."""
+        lines = [line.split() for line in self.guest.run("cat /proc/interrupts").splitlines()]
+        vectors = [words for words in lines if words and words[-1].startswith("vfio-msi") and "[0]" not in words[-1]]
+        return sum(int(word) for words in vectors for word in words[1:] if word.isdigit())
+
     def ping(self):
         """Both hosts reach each other. One at a time: of several, ping only waits a little for the last ones."""
         for host, target in ((self.lan, "192.0.2.254"), (self.wan, "10.0.0.2")):
@@ -149,6 +155,7 @@ def test_cards_are_bound_and_carry_packets():
         said = pair.doctor()
         assert f"vfio-pci: ready as pci:{lan}" in said and f"vfio-pci: ready as pci:{wan}" in said, said
         weir = Inside(pair.guest, pair.config())
+        assert not any(port["wakes"] for port in weir.show("ports")), weir.show("ports")
         pair.ping()
         pair.carry(flows=8, rounds=4)
         pair.transfer()
@@ -170,7 +177,11 @@ def test_virtio_spreads_flows_over_workers():
         assert "has 2 receive and 2 transmit queues, and 3 workers want one each" in said, said
         weir = Inside(pair.guest, pair.config(workers="1, 2"))
         assert all("rss" in port["offloads"] for port in weir.show("ports")), weir.show("ports")
+        # Each ping finds workers that sleep.
+        assert all(port["wakes"] for port in weir.show("ports")), weir.show("ports")
+        before = pair.interrupts()
         pair.ping()
+        assert pair.interrupts() >= before + 2, (before, pair.interrupts())
         pair.carry(flows=24, rounds=8)
         pair.transfer()
         busy = set()

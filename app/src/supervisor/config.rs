@@ -20,7 +20,7 @@ choice! {
         Spin = "spin",
         /// Looks again after a pause that leaves a sibling hyper-thread more of the core.
         Relax = "relax",
-        /// Spins for a millisecond, then sleeps. Linux interfaces and TAPs wake it; workers with other ports look every 0.1 ms, which adds up to 0.2 ms to the first packet after a pause.
+        /// Spins for a millisecond, then sleeps. Ports of most kinds wake it; workers with others look every 0.1 ms, which adds up to 0.2 ms to the first packet after a pause.
         Sleep = "sleep",
     }
 }

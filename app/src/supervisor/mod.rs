@@ -313,6 +313,11 @@ impl Supervisor {
         self.ports.get(port)?.port.promiscuous()
     }
 
+    /// Whether packets that come into a port wake a worker that sleeps, see [`weir_stage::Rx::descriptor`].
+    pub(crate) fn wakes(&self, port: &str) -> bool {
+        self.ports.get(port).is_some_and(|open| open.wakes)
+    }
+
     /// How fast a port's link is, see [`weir_stage::Port::speed`].
     pub(crate) fn speed(&self, port: &str) -> LinkSpeed {
         self.ports.get(port).map(|open| open.speed).unwrap_or_default()

@@ -33,6 +33,8 @@ pub(crate) struct OpenPort {
     pub(crate) port: Box<dyn Port>,
     /// How fast its link was when that was last asked.
     pub(crate) speed: LinkSpeed,
+    /// Whether packets that come wake a worker that sleeps.
+    pub(crate) wakes: bool,
     /// Why it is closed, if it is: a [`ClosedPort`] stands in its place.
     pub(super) closed: Option<String>,
     /// Its queues until a blueprint hands them to their owners.
@@ -104,6 +106,7 @@ impl OpenPort {
             owners: self.owners.clone(),
             port: Box::new(ClosedPort(self.info.facts.clone())),
             speed: LinkSpeed::default(),
+            wakes: false,
             closed: Some(why),
             fresh: Some((Vec::new(), tx.collect())),
             earlier: self.stats(),
@@ -301,6 +304,7 @@ pub(crate) fn open(
         .map_err(|error| format!("port \"{}\": {error}", info.name))?;
     info.link_up = port.link_up();
     let speed = port.speed();
+    let wakes = !queues.0.is_empty() && queues.0.iter().all(|rx| rx.descriptor().is_some());
     let earlier = DeviceStats::default();
-    Ok(OpenPort { info, config, owners, port, speed, closed: None, fresh: Some(queues), earlier })
+    Ok(OpenPort { info, config, owners, port, speed, wakes, closed: None, fresh: Some(queues), earlier })
 }

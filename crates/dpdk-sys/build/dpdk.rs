@@ -20,7 +20,7 @@ const FUNCTIONS: &str = "weir_.*\
 |rte_dev_remove|rte_openlog_stream|rte_strerror|rte_version\
 |rte_thread_(register|unregister)\
 |rte_eth_(find_next|stats_get|rx_queue_setup|tx_queue_setup|promiscuous_(enable|disable)|allmulticast_enable|macaddr_get)\
-|rte_eth_dev_(get_port_by_name|info_get|configure|start|stop|default_mac_addr_set|set_mtu|get_mtu|adjust_nb_rx_tx_desc|rx_intr_ctl_q_get_fd)\
+|rte_eth_dev_(get_port_by_name|info_get|configure|start|stop|default_mac_addr_set|set_mtu|get_mtu|adjust_nb_rx_tx_desc|rx_intr_(ctl_q_get_fd|enable|disable))\
 |rte_mempool_(avail_count|obj_iter)";
 
 pub(super) fn build() -> Result<(), Box<dyn Error>> {

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 /* Handles of interrupts: drivers make them so in every version since 21.11. */
 #define ALLOW_EXPERIMENTAL_API
+/* Their events: exported for drivers, and the same in every version since 21.11. */
+#define ALLOW_INTERNAL_API
 #include "weir_dpdk.h"
 
 #include <dlfcn.h>
@@ -56,7 +58,24 @@ unsigned int weir_lcore_id(void)
 	return rte_lcore_id();
 }
 
-int weir_attach(const char *bus, const char *name, const char *arguments)
+/* Where the device that this thread attaches has the events of its receive queues. */
+static __thread int *events;
+static __thread unsigned int room_for_events;
+
+/* Stands in front of DPDK's function of this name, for drivers as well. net_virtio_user tells the events of its queues when it comes, but
+ * whoever asks for them has to have its receive interrupts configured, which does nothing for that driver but to have them told. */
+int rte_intr_efds_index_set(struct rte_intr_handle *handle, int index, int fd)
+{
+	static int (*_Atomic dpdk)(struct rte_intr_handle *, int, int);
+
+	if (index >= 0 && (unsigned int)index < room_for_events)
+		events[index] = fd;
+	if (dpdk == NULL)
+		dpdk = dlsym(RTLD_NEXT, "rte_intr_efds_index_set");
+	return dpdk == NULL ? -ENOTSUP : dpdk(handle, index, fd);
+}
+
+static int attach(const char *bus, const char *name, const char *arguments)
 {
 	/* From 24.11 on hot-plugging refuses more than 127 characters, which is what fits a message to secondary
 	 * processes. There are none here, and a path is easily longer. */
@@ -72,6 +91,16 @@ int weir_attach(const char *bus, const char *name, const char *arguments)
 	/* What rte_devargs_reset does, which 22.11 calls experimental. */
 	free(devargs.data);
 	return rte_vdev_init(name, arguments);
+}
+
+int weir_attach(const char *bus, const char *name, const char *arguments, int *its_events, unsigned int room)
+{
+	events = its_events;
+	room_for_events = room;
+	int rc = attach(bus, name, arguments);
+
+	room_for_events = 0;
+	return rc;
 }
 
 int weir_link_up(uint16_t port)
@@ -375,6 +404,8 @@ int weir_close_on_interrupt_thread(uint16_t port)
 
 	if (rc != 0)
 		return rc;
+	/* What net_virtio_user has put off for a microsecond, while the thread was woken, comes before the next task. */
+	run_on_interrupt_thread(do_nothing, port);
 	run_on_interrupt_thread(stop_and_close, port);
 	/* Among the events that the thread was woken for together with the task may be some of descriptors that are closed now. It comes to a
 	 * second task when it is through with them: until then nothing that is opened may get their numbers, or it would wait there for a
@@ -405,9 +436,50 @@ int rte_intr_callback_unregister_pending(const struct rte_intr_handle *handle, r
 	return dpdk == NULL ? -ENOTSUP : dpdk(handle, callback, argument, freed);
 }
 
-int weir_is_before_unplug(void)
+/* Stands in front of DPDK's function of this name, for drivers as well. The events of a virtual device are its driver's, which closes them
+ * itself: net_virtio_user would close each twice, and the second time it may be a descriptor that another thread has just opened. */
+void rte_intr_efd_disable(struct rte_intr_handle *handle)
 {
-	return dlsym(RTLD_DEFAULT, "rte_intr_callback_unregister_pending") == (void *)rte_intr_callback_unregister_pending;
+	static void (*_Atomic dpdk)(struct rte_intr_handle *);
+
+	if (rte_intr_type_get(handle) == RTE_INTR_HANDLE_VDEV)
+		rte_intr_nb_efd_set(handle, 0);
+	if (dpdk == NULL)
+		dpdk = dlsym(RTLD_NEXT, "rte_intr_efd_disable");
+	if (dpdk != NULL)
+		dpdk(handle);
+}
+
+int weir_is_in_front(void)
+{
+	return dlsym(RTLD_DEFAULT, "rte_intr_callback_unregister_pending") == (void *)rte_intr_callback_unregister_pending &&
+	       dlsym(RTLD_DEFAULT, "rte_intr_efds_index_set") == (void *)rte_intr_efds_index_set &&
+	       dlsym(RTLD_DEFAULT, "rte_intr_efd_disable") == (void *)rte_intr_efd_disable;
+}
+
+/* The link of a device came or went. net_vhost tells it between forgetting its peer and freeing what it had of it. */
+static int link_changed(uint16_t port, enum rte_eth_event_type event, void *argument, void *answer)
+{
+	void (*wait)(void) = before_unplug;
+
+	(void)port;
+	(void)event;
+	(void)answer;
+	if (wait != NULL)
+		wait();
+	eventfd_write((int)(intptr_t)argument, 1);
+	return 0;
+}
+
+int weir_watch_link(uint16_t port, int event)
+{
+	return rte_eth_dev_callback_register(port, RTE_ETH_EVENT_INTR_LSC, link_changed, (void *)(intptr_t)event);
+}
+
+void weir_unwatch_link(uint16_t port, int event)
+{
+	while (rte_eth_dev_callback_unregister(port, RTE_ETH_EVENT_INTR_LSC, link_changed, (void *)(intptr_t)event) == -EAGAIN)
+		rte_pause();
 }
 
 uint32_t weir_mempool_header_size(const struct rte_mempool *pool)

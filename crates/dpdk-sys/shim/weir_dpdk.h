@@ -33,6 +33,7 @@ static const uint32_t WEIR_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;
 
 static const uint64_t WEIR_MBUF_F_FOREIGN = RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT;
 
+static const uint32_t WEIR_DEV_INTR_LSC = RTE_ETH_DEV_INTR_LSC;
 static const uint32_t WEIR_MAX_PORTS = RTE_MAX_ETHPORTS;
 static const uint32_t WEIR_HEADROOM = RTE_PKTMBUF_HEADROOM;
 
@@ -79,8 +80,9 @@ int weir_pktmbuf_linearize(struct rte_mbuf *buf);
 int weir_errno(void);
 /* DPDK's id of this thread; UINT32_MAX when it has none. */
 unsigned int weir_lcore_id(void);
-/* Attaches a device to a bus: 0, or -errno. */
-int weir_attach(const char *bus, const char *name, const char *arguments);
+/* Attaches a device to a bus: 0, or -errno. Where its driver tells the event of a receive queue meanwhile, which it owns, that is in `events`
+ * at the queue's number; nothing is written elsewhere. */
+int weir_attach(const char *bus, const char *name, const char *arguments, int *events, unsigned int room);
 /* Link state without waiting: 1 up, 0 down, or -errno. */
 int weir_link_up(uint16_t port);
 /* Its speed in Mbit/s, 0 when it is not known or the link is down, and WEIR_LINK_ bits: 0, or -errno. */
@@ -107,10 +109,15 @@ int weir_close(uint16_t port, int spoilt);
  * that thread cannot be asked; nothing was done then. For one thread at a time. */
 int weir_close_on_interrupt_thread(uint16_t port);
 /* Has the function called whenever DPDK takes a callback out from inside itself, which is what net_memif does between marking a device
- * as not connected and unmapping the peer's memory. NULL: nothing is called. */
+ * as not connected and unmapping the peer's memory; and whenever the link of a device that is watched comes or goes. NULL: nothing is
+ * called. */
 void weir_before_unplug(void (*wait)(void));
-/* Whether drivers find the shim's own function for that, and not DPDK's. */
-int weir_is_before_unplug(void);
+/* Whether drivers find the shim's own functions, and not DPDK's. */
+int weir_is_in_front(void);
+/* Rings an eventfd from now on whenever the link of a device comes or goes, as long as its driver tells: 0, or -errno. */
+int weir_watch_link(uint16_t port, int event);
+/* No longer; whoever rings it is through. */
+void weir_unwatch_link(uint16_t port, int event);
 /* Empties what the pool keeps at hand for this thread. */
 void weir_mempool_flush(struct rte_mempool *pool);
 /* What libbpf and libxdp would print on stderr goes to the file instead. */

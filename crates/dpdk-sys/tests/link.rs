@@ -36,5 +36,5 @@ fn the_constants_are_what_the_macros_say() {
 #[test]
 fn the_shim_stands_in_front_of_what_drivers_call() {
     // SAFETY: looks a name up.
-    assert_eq!(unsafe { weir_dpdk_sys::weir_is_before_unplug() }, 1);
+    assert_eq!(unsafe { weir_dpdk_sys::weir_is_in_front() }, 1);
 }

@@ -239,6 +239,24 @@ impl Worker {
         !(self.nodes.is_empty() && self.sources.is_empty())
     }
 
+    /// Has all its ports tell of packets that come from now on, if every one of them can, or no longer. Called before each look that it may follow by
+    /// waiting.
+    pub(crate) fn listen(&mut self, on: bool) {
+        let can_tell = |source: &Source| match source {
+            Source::Port { rx, .. } => rx.descriptor().is_some(),
+            Source::Link { .. } => true,
+        };
+        // Else it does not wait for them, and nobody is to tell it anything.
+        if on && !(self.receiving && self.sources.iter().all(can_tell)) {
+            return;
+        }
+        for source in &mut self.sources {
+            if let Source::Port { rx, .. } = source {
+                rx.listen(on);
+            }
+        }
+    }
+
     /// Waits in the kernel, out of the way of grace periods: `longest` nanoseconds if all its ports wake it, `shortest` if it has to look there
     /// itself; its bell ends the wait. Answers whether a port woke it.
     pub(crate) fn wait(&mut self, longest: u64, shortest: u64) -> bool {

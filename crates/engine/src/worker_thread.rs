@@ -229,6 +229,10 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
     loop {
         // M1.
         if mailbox.waiting.load(Ordering::Acquire) {
+            if announced {
+                // It may have to give its ports away.
+                worker.listen(false);
+            }
             if mailbox.take().into_iter().any(|command| !obey(worker, command)) {
                 return;
             }
@@ -247,6 +251,9 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
             (began, _) = sleep(worker, SLEEP, began);
             continue;
         }
+        if announced {
+            worker.listen(true);
+        }
         let now = settings.clock.span_nanos(began.wrapping_sub(settings.epoch));
         let turn = worker.turn(now, began);
         began = turn.ended;
@@ -256,6 +263,7 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
             called = false;
             if std::mem::take(&mut announced) {
                 worker.bell.withdraw();
+                worker.listen(false);
             }
             continue;
         }
@@ -292,203 +300,4 @@ fn sleep(worker: &mut Worker, longest: u64, began: u64) -> (u64, bool) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-    use std::sync::mpsc::Receiver;
-    use std::task::Waker;
-
-    use rustix::pipe::{PipeFlags, pipe_with};
-    use weir_mem::{Domain, ring};
-    use weir_packet::{Batch, HeapPool, LaneSet, Pool};
-    use weir_stage::{Declaration, Out, Rx, Stage, Traffic};
-
-    use super::*;
-    use crate::node::Exit;
-    use crate::plan::{Entry, PlanLink, PlanSource, PlanStage};
-    use crate::thread::start_thread;
-
-    weir_stage::ways! {
-        enum Way {
-            /// On.
-            Out => way "out",
-        }
-    }
-
-    /// A port that a packet comes from for each byte of a pipe.
-    struct Piped(OwnedFd);
-
-    impl Rx for Piped {
-        fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, _: u64) -> Traffic {
-            if rustix::io::read(&self.0, &mut [0]).is_err() {
-                return Traffic::default();
-            }
-            let mut packet = pool.alloc().unwrap();
-            assert!(packet.fill(&[1; 60]) && batch.push(packet).is_ok());
-            Traffic { packets: 1, bytes: 60 }
-        }
-
-        fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-            Some(self.0.as_fd())
-        }
-    }
-
-    /// Tells of each batch.
-    struct Tell(Sender<u32>);
-
-    impl Stage for Tell {
-        fn declare(&self) -> Declaration {
-            Declaration::of::<Way>()
-        }
-
-        fn run(&mut self, batch: &mut Batch, _: &mut Out<'_>) {
-            // Whoever does not listen any more has seen enough.
-            _ = self.0.send(batch.live().count_ones());
-        }
-    }
-
-    fn stage(stage: impl Stage + 'static, exit: Exit) -> PlanStage {
-        let (name, declaration) = ("tell".to_owned(), stage.declare());
-        PlanStage {
-            name,
-            stage: Box::new(stage),
-            declaration,
-            exits: vec![exit],
-            behind: LaneSet::default(),
-            keep: false,
-        }
-    }
-
-    fn beat(thread: &WorkerThread) -> u64 {
-        match thread {
-            WorkerThread::Thread { mailbox, .. } => mailbox.beat(),
-            WorkerThread::Inline(_) => panic!("it has a thread"),
-        }
-    }
-
-    /// Waits until a worker has not gone round for a while: it sleeps.
-    fn until_asleep(thread: &WorkerThread) {
-        for _ in 0..5_000 {
-            let before = beat(thread);
-            std::thread::park_timeout(Duration::from_millis(4));
-            if beat(thread) == before {
-                return;
-            }
-        }
-        panic!("it never sleeps");
-    }
-
-    fn next(told: &Receiver<u32>) -> u32 {
-        told.recv_timeout(Duration::from_secs(60)).expect("it was not woken")
-    }
-
-    /// Says that it was polled, and what wakes it.
-    struct Polled(Sender<u32>, Sender<Waker>);
-
-    impl Stage for Polled {
-        fn declare(&self) -> Declaration {
-            Declaration::of::<Way>().polled()
-        }
-
-        fn run(&mut self, _: &mut Batch, _: &mut Out<'_>) {}
-
-        fn poll(&mut self, _: &mut Out<'_>) -> u64 {
-            _ = self.0.send(0);
-            u64::MAX
-        }
-
-        fn woken_by(&mut self, waker: &Waker) {
-            self.1.send(waker.clone()).unwrap();
-        }
-    }
-
-    fn settings() -> ThreadSettings {
-        const HOUR: u64 = 3_600_000_000_000;
-        let (clock, epoch) = (Clock::calibrate(), tsc::now());
-        ThreadSettings { idle: Idle::Sleep, patience: 0, longest: HOUR, clock, epoch }
-    }
-
-    fn start(id: &str, domain: &Domain, pool: &HeapPool) -> WorkerThread {
-        let worker = Worker::new(id.to_owned(), None, pool.another(), domain.reader().unwrap(), u32::MAX, None);
-        start_thread(worker, settings(), None, Vec::new()).unwrap()
-    }
-
-    fn install(thread: &mut WorkerThread, plan: WorkerPlan) {
-        assert!(thread.ask(Duration::from_secs(60), |to| Command::Install(Box::new(plan), to)).is_some());
-    }
-
-    /// Ends workers that sleep.
-    fn end(threads: &mut [WorkerThread]) {
-        for thread in &mut *threads {
-            until_asleep(thread);
-            assert!(thread.ask(Duration::from_secs(60), Command::Halt).is_some());
-        }
-        for thread in threads {
-            assert!(thread.ask(Duration::from_secs(60), Command::Stop).is_some());
-            let WorkerThread::Thread { thread, .. } = thread else { continue };
-            thread.take().unwrap().join().unwrap();
-        }
-    }
-
-    /// A stage that waits for nothing but what others leave for it is polled when they say so, and not before.
-    #[test]
-    fn a_stage_is_polled_when_somebody_wakes_it() {
-        let (domain, pool) = (Domain::new(), HeapPool::new(64, 256));
-        let mut threads = [start("only", &domain, &pool)];
-        let ((polled, polls), (waker, wakers)) = (channel(), channel());
-        let stages = vec![stage(Polled(polled, waker), Exit::End)];
-        install(&mut threads[0], WorkerPlan { stages, ..WorkerPlan::default() });
-        let waker = wakers.recv().unwrap();
-        assert_eq!(next(&polls), 0, "it is polled when it is new");
-        for _ in 0..20 {
-            until_asleep(&threads[0]);
-            assert!(polls.try_recv().is_err(), "nobody woke it");
-            waker.wake_by_ref();
-            assert_eq!(next(&polls), 0);
-        }
-        end(&mut threads);
-    }
-
-    /// Two workers that would sleep for an hour: packets of a port, those of a link, and commands wake them, each time.
-    #[test]
-    fn a_worker_that_sleeps_is_woken() {
-        let (domain, pool) = (Domain::new(), HeapPool::new(64, 256));
-        let mut threads = ["first", "second"].map(|id| start(id, &domain, &pool));
-        let bells: Vec<_> = threads.iter().map(|thread| Arc::clone(thread.bell())).collect();
-        let (from, to) = pipe_with(PipeFlags::NONBLOCK).unwrap();
-        let (producer, consumer) = ring(64);
-        let [(left, left_told), (right, right_told)] = [channel(), channel()];
-        let (link, lanes) = ("first -> second".to_owned(), LaneSet::default());
-        let first = WorkerPlan {
-            bells: bells.clone(),
-            stages: vec![stage(Tell(left), Exit::Link(0))],
-            sources: vec![PlanSource::Port {
-                name: "pipe".to_owned(),
-                port: 0,
-                rx: Some(Box::new(Piped(from))),
-                entry: 0,
-            }],
-            links: vec![PlanLink { name: link.clone(), to: 1, producer: Some(producer), may_drop: false, lanes }],
-            ..WorkerPlan::default()
-        };
-        let second = WorkerPlan {
-            bells,
-            stages: vec![stage(Tell(right), Exit::End)],
-            sources: vec![PlanSource::Link { name: link, consumer: Some(consumer), entry: Entry::Stage(0), lanes }],
-            ..WorkerPlan::default()
-        };
-        for (thread, plan) in threads.iter_mut().zip([first, second]) {
-            install(thread, plan);
-        }
-        for packets in 1..=20 {
-            threads.iter().for_each(until_asleep);
-            rustix::io::write(&to, &[1]).unwrap();
-            assert_eq!((next(&left_told), next(&right_told)), (1, 1));
-            threads.iter().for_each(until_asleep);
-            for thread in &mut threads {
-                let told: WorkerSnapshot = thread.ask(Duration::from_secs(60), Command::Snapshot).unwrap();
-                assert_eq!(told.account.received + told.account.links_in, packets);
-            }
-        }
-        end(&mut threads);
-    }
-}
+mod tests;

@@ -169,11 +169,15 @@ pub trait Rx: Send {
     /// lanes that belong to receive.
     fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, now: u64) -> Traffic;
 
-    /// A descriptor that is readable as long as there is anything to receive: a worker with nothing to do waits for it. `None` where there is no
-    /// such thing; then the worker looks every now and then.
+    /// A descriptor that is readable as long as there is anything to receive, or since something came after [`Rx::listen`] was called last: a
+    /// worker with nothing to do waits for it. `None` where there is no such thing; then the worker looks every now and then.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
+
+    /// Called with `true` before each look that a worker may follow by waiting for the descriptor, and with `false` when it does not wait any
+    /// more. What has to be told to be told so.
+    fn listen(&mut self, _on: bool) {}
 
     /// Whether nothing will come by itself any more: a file that was read to its end, a cable inside the process that nothing is
     /// in.

@@ -1,6 +1,7 @@
 //! One device of DPDK's: attached by hot-plug, configured, started, and released when its last owner is
 //! done with it.
 
+mod numbers;
 mod speed;
 
 use std::ffi::{CStr, CString, c_int};
@@ -12,20 +13,22 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use weir_dpdk_sys as sys;
 
 use crate::bpf::Objects;
+use crate::calls::{Calls, Link};
 use crate::devargs::Devargs;
 use crate::eal::{Calling, Eal};
+use crate::gate::Gate;
 use crate::pool::Mempool;
 use crate::xsk::{self, Rings};
 use crate::{Device, DpdkError, Kind};
-
-/// DPDK's numbers of the devices that have an owner: it attaches a device that is there already without a word.
-static TAKEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
 
 /// Devices that receive by the XDP program of an interface: the number of each, and its queues.
 static RECEIVERS: Mutex<Vec<(u16, Sockets)>> = Mutex::new(Vec::new());
 
 /// The AF_XDP driver has this many buffers waiting, whatever it is told: none may find the ring full.
 const XDP_DESCRIPTORS: u16 = 2048;
+
+/// Receive queues whose events a driver may tell when its device comes.
+const EVENTS: usize = 16;
 
 /// What a device is set up with.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,8 @@ pub(crate) struct Setup {
     pub(crate) mac: Option<[u8; 6]>,
     pub(crate) promiscuous: bool,
     pub(crate) kind: Kind,
+    /// Whether its receive queues shall have interrupts.
+    pub(crate) interrupts: bool,
     /// Of an AF_XDP device: where it has its sockets.
     pub(crate) sockets: Option<Sockets>,
 }
@@ -60,6 +65,8 @@ pub(crate) struct Abilities {
     pub(crate) max_mtu: u16,
     /// Kinds of flow that it can spread over its queues by a hash.
     pub(crate) rss: u64,
+    /// Whether it tells by itself that its link came or went.
+    pub(crate) tells_link: bool,
     /// The most that its links can do, Mbit/s; 0 where the driver does not say.
     pub(crate) most_speed: u32,
 }
@@ -75,12 +82,19 @@ pub(crate) struct Ethdev {
     rings: OnceLock<(Rings, Arc<Mempool>)>,
     /// What each receive queue is read from, in order, where that is a descriptor of its own. The driver has it open as long as the device is.
     receivers: OnceLock<Vec<RawFd>>,
+    /// What its driver rings when packets come into a receive queue, where it told that when it came; else -1. It has it open as long as the
+    /// device is.
+    events: [RawFd; EVENTS],
+    /// Of a device that was started with receive interrupts: what its link rings.
+    link: OnceLock<Link>,
+    /// Of such a device: whether a peer may take along what they are switched on in.
+    is_shared: bool,
     /// The same, started: the BPF objects that came with its sockets.
     programs: OnceLock<Objects>,
     /// Set when a receive queue could not be set up.
     spoilt: AtomicBool,
-    /// DPDK's interrupt thread connects and disconnects it.
-    is_connected_by_thread: bool,
+    /// DPDK's interrupt thread connects and disconnects it, or watches its link.
+    is_connected_by_thread: AtomicBool,
 }
 
 impl Ethdev {
@@ -91,17 +105,19 @@ impl Ethdev {
         let c_string = |text: &str| CString::new(text).unwrap_or_default();
         let (bus, name) = (c_string(devargs.bus), c_string(&devargs.name));
         let arguments = c_string(&devargs.arguments);
-        let before = ports();
-        let named = by_name(&name);
+        let before = numbers::all();
+        let mut events = [-1; EVENTS];
+        let named = numbers::by_name(&name);
         if named.is_none() {
-            // SAFETY: EAL runs and nobody else calls its control functions; three C strings.
-            let rc = unsafe { sys::weir_attach(bus.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
+            let (to, room) = (events.as_mut_ptr(), if device.kind() == Kind::VirtioUser { EVENTS as u32 } else { 0 });
+            // SAFETY: EAL runs and nobody else calls its control functions; three C strings, and room for so many numbers.
+            let rc = unsafe { sys::weir_attach(bus.as_ptr(), name.as_ptr(), arguments.as_ptr(), to, room) };
             if rc != 0 {
                 return Err(Failure::of(&calling, format!("attaching {device}"), rc));
             }
         }
-        let found = named.or_else(|| find(&name, &before));
-        if found.is_some_and(|port| !take(port)) {
+        let found = named.or_else(|| numbers::find(&name, &before));
+        if found.is_some_and(|port| !numbers::take(port)) {
             return Err(Failure::of(&calling, format!("attaching {device}"), libc::EBUSY));
         }
         let ethdev = |port| Ethdev {
@@ -112,9 +128,12 @@ impl Ethdev {
             port,
             rings: OnceLock::new(),
             receivers: OnceLock::new(),
+            events,
+            link: OnceLock::new(),
             programs: OnceLock::new(),
             spoilt: AtomicBool::new(false),
-            is_connected_by_thread: device.kind() == Kind::Memif,
+            is_shared: device.kind() == Kind::Vhost,
+            is_connected_by_thread: AtomicBool::new(matches!(device.kind(), Kind::Memif | Kind::VirtioUser)),
         };
         match found {
             Some(port) => Ok(ethdev(port)),
@@ -148,6 +167,8 @@ impl Ethdev {
             min_mtu: info.min_mtu,
             max_mtu: info.max_mtu,
             most_speed: speed::highest(info.speed_capa),
+            // SAFETY: a number of the driver's that stays, or none.
+            tells_link: unsafe { info.dev_flags.as_ref() }.is_some_and(|flags| flags & sys::WEIR_DEV_INTR_LSC != 0),
             rss: info.flow_type_rss_offloads & (sys::WEIR_RSS_IP | sys::WEIR_RSS_TCP | sys::WEIR_RSS_UDP),
         })
     }
@@ -183,6 +204,7 @@ impl Ethdev {
             let _ = self.programs.set(Objects::opened_since(&programs));
         }
         done?;
+        self.is_connected_by_thread.fetch_or(setup.interrupts && setup.kind == Kind::Pci, Ordering::Relaxed);
         // SAFETY: configured, with all its queues.
         let rc = unsafe { sys::rte_eth_dev_start(self.port) };
         self.checked(&calling, "starting", rc)?;
@@ -190,6 +212,8 @@ impl Ethdev {
             // SAFETY: a port that was started, its queues. -1 where the driver has none.
             let of = |queue| unsafe { sys::rte_eth_dev_rx_intr_ctl_q_get_fd(self.port, queue) };
             _ = self.receivers.set((0..setup.rx_queues).map(of).take_while(|fd| *fd >= 0).collect());
+        } else if setup.interrupts {
+            _ = Link::watch(self.port).map(|link| self.link.set(link));
         }
         self.addresses(&calling, setup)
     }
@@ -219,6 +243,19 @@ impl Ethdev {
         let descriptor = *self.receivers.get()?.get(usize::from(queue))?;
         // SAFETY: the driver's, for the queue. It closes it with the device, when this goes.
         Some(unsafe { BorrowedFd::borrow_raw(descriptor) })
+    }
+
+    /// What tells that packets came into a receive queue, where it was started with interrupts and the driver has one for it.
+    pub(crate) fn calls(&self, queue: u16) -> Option<Calls> {
+        let told = self.events.get(usize::from(queue)).copied().filter(|event| *event >= 0);
+        // SAFETY: a started port, a number of a queue. -1 where the driver has none.
+        let event = told.unwrap_or_else(|| unsafe { sys::rte_eth_dev_rx_intr_ctl_q_get_fd(self.port, queue) });
+        if event < 0 {
+            return None;
+        }
+        // SAFETY: the driver's, for this queue, open as long as the device is.
+        let event = unsafe { BorrowedFd::borrow_raw(event) };
+        Calls::of((self.port, queue), event, self.link.get()?, self.is_shared.then(Gate::new))
     }
 
     /// Whether a queue hears nothing any more.
@@ -336,9 +373,11 @@ impl Ethdev {
 impl Ethdev {
     /// Stops and closes it: nobody uses its queues any more, for they all hold this.
     fn close(&self, _calling: &Calling<'_>) {
-        // Else net_memif may end a connection on two threads at once, and free what it had twice.
+        // Else net_memif may end a connection on two threads at once, and free what it had twice; and net_virtio may be asking for the link of
+        // what is being freed.
         // SAFETY: a port that exists, and nobody else calls DPDK's control functions.
-        if self.is_connected_by_thread && unsafe { sys::weir_close_on_interrupt_thread(self.port) } == 0 {
+        let close_there = || unsafe { sys::weir_close_on_interrupt_thread(self.port) } == 0;
+        if self.is_connected_by_thread.load(Ordering::Relaxed) && close_there() {
             return;
         }
         // SAFETY: a port that exists.
@@ -358,6 +397,8 @@ impl Drop for Ethdev {
     fn drop(&mut self) {
         let calling = self.eal.call();
         let before = Objects::open();
+        // Nobody sleeps at its queues any more.
+        drop(self.link.take());
         if self.port != u16::MAX {
             self.close(&calling);
         }
@@ -373,7 +414,7 @@ impl Drop for Ethdev {
             // know of, above; what is open still, they have forgotten.
             unsafe { strays.close() };
         }
-        TAKEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|port| *port != self.port);
+        numbers::leave(self.port);
     }
 }
 
@@ -434,8 +475,11 @@ impl Failure {
 
 fn configuration(setup: &Setup, abilities: &Abilities) -> sys::rte_eth_conf {
     let mut conf = sys::rte_eth_conf::default();
-    // So that it tells the descriptors of its queues.
-    conf.intr_conf.set_rxq(u32::from(setup.kind == Kind::Tap));
+    // net_tap tells the descriptors of its queues then.
+    conf.intr_conf.set_rxq(u32::from(setup.kind == Kind::Tap || setup.interrupts && setup.kind != Kind::VirtioUser));
+    // Asked for its link, net_virtio_user takes leave of a peer that has gone, and greets the next one; once it has, it does so on DPDK's
+    // interrupt thread, too, as long as that is not told to do so alone, until it is stopped.
+    conf.intr_conf.set_lsc(u32::from(setup.kind == Kind::VirtioUser && abilities.tells_link));
     // Virtual devices compute checksums in software, or worse: told to check, vhost and virtio hand on
     // unfinished ones.
     if setup.kind != Kind::Pci {
@@ -447,42 +491,4 @@ fn configuration(setup: &Setup, abilities: &Abilities) -> sys::rte_eth_conf {
         conf.rx_adv_conf.rss_conf.rss_hf = abilities.rss;
     }
     conf
-}
-
-/// All ports there are.
-fn ports() -> Vec<u16> {
-    let mut found = Vec::new();
-    let mut next = 0;
-    loop {
-        // SAFETY: EAL runs; any number is accepted.
-        let port = unsafe { sys::rte_eth_find_next(next) };
-        if u32::from(port) >= sys::WEIR_MAX_PORTS {
-            return found;
-        }
-        found.push(port);
-        next = port.saturating_add(1);
-    }
-}
-
-/// The port of that name.
-fn by_name(name: &CStr) -> Option<u16> {
-    let mut port = 0;
-    // SAFETY: a C string, room for a number.
-    let rc = unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut port) };
-    (rc == 0).then_some(port)
-}
-
-/// The port that a new device brought: named like it, or else the first that was not there before.
-fn find(name: &CStr, before: &[u16]) -> Option<u16> {
-    by_name(name).or_else(|| ports().into_iter().find(|port| !before.contains(port)))
-}
-
-/// Makes the caller the owner of a port; false where it has one.
-fn take(port: u16) -> bool {
-    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let free = !taken.contains(&port);
-    if free {
-        taken.push(port);
-    }
-    free
 }

@@ -20,6 +20,8 @@ mod access;
 #[cfg(feature = "dpdk")]
 mod bpf;
 #[cfg(feature = "dpdk")]
+mod calls;
+#[cfg(feature = "dpdk")]
 mod claim;
 #[cfg(feature = "dpdk")]
 mod devargs;

@@ -9,7 +9,7 @@ use weir_stage::{DeviceStats, LinkSpeed, Port, PortError, PortFacts, Queues, Rx,
 
 use crate::claim::{Claim, own_mtu, switch_on};
 use crate::devargs::devargs;
-use crate::eal::Eal;
+use crate::eal::{Eal, is_at_vfio};
 use crate::ethdev::{Abilities, Ethdev, Failure, Setup, Sockets};
 use crate::gate::Gate;
 use crate::memory::XDP_DATA_ROOM;
@@ -172,7 +172,7 @@ impl DpdkPort {
 
     fn start(&mut self, rx: u16, tx: u16) -> Result<Queues, DpdkError> {
         let pairs = self.pairs_for(rx, tx)?;
-        let ethdev = match self.ethdev.take() {
+        let mut ethdev = match self.ethdev.take() {
             Some((ethdev, attached)) if attached == pairs => ethdev,
             // The driver wants to know the number before the device is there: it goes and comes again.
             attached => {
@@ -187,7 +187,7 @@ impl DpdkPort {
             });
         }
         let is_paired = paired(self.device.kind());
-        let setup = Setup {
+        let mut setup = Setup {
             rx_queues: rx,
             tx_queues: if is_paired { pairs } else { tx },
             descriptors: self.config.descriptors,
@@ -196,9 +196,18 @@ impl DpdkPort {
             // Of a Linux interface that was there before, the claim sees to it.
             promiscuous: self.config.promiscuous && self.device.interface().is_none(),
             kind: self.device.kind(),
+            interrupts: self.has_interrupts(),
             sockets: self.sockets(pairs),
         };
-        ethdev.start(&setup, &self.pool).map_err(|failure| access::explain(&self.device, failure))?;
+        let mut started = ethdev.start(&setup, &self.pool);
+        if started.is_err() && setup.interrupts && self.device.kind() == Kind::Pci {
+            // A driver that refuses them leaves the card half set up: it goes and comes again, without.
+            drop(ethdev);
+            ethdev = Arc::new(plug(&self.eal, &self.device, pairs, self.mtu)?);
+            setup.interrupts = false;
+            started = ethdev.start(&setup, &self.pool);
+        }
+        started.map_err(|failure| access::explain(&self.device, failure))?;
         if self.device.kind() == Kind::Tap {
             let tap = access::find(&self.device)?;
             switch_on(&self.device, &tap)?;
@@ -214,6 +223,16 @@ impl DpdkPort {
         self.opened = Some(moment());
         self.link_up();
         Ok(queues)
+    }
+
+    /// Whether a worker that sleeps is to be woken by receive interrupts. Of cards, it is known of virtio ones that they come; each queue has its
+    /// own there, which vfio-pci alone can hand over.
+    fn has_interrupts(&self) -> bool {
+        match self.device.kind() {
+            Kind::Vhost | Kind::VirtioUser => true,
+            Kind::Pci => self.abilities.driver == "net_virtio" && is_at_vfio(self.device.name()),
+            Kind::AfXdp | Kind::AfPacket | Kind::Tap | Kind::Null | Kind::Vdev | Kind::Memif => false,
+        }
     }
 
     /// Where an AF_XDP device with so many pairs of queues has its sockets.

@@ -11,6 +11,7 @@ use weir_packet::header::Header;
 use weir_packet::{Batch, Burst, Packet, Pool, REACH};
 use weir_stage::{Rx, Traffic, Tx};
 
+use crate::calls::Calls;
 use crate::ethdev::Ethdev;
 use crate::gate::Gate;
 use crate::pool::{DpdkPool, Mempool, Piece};
@@ -26,6 +27,7 @@ pub(crate) struct DpdkRx {
     blank: bool,
     remark: Option<String>,
     gate: Option<Gate>,
+    calls: Option<Calls>,
     burst: Burst,
     lost: Lost,
 }
@@ -47,7 +49,8 @@ impl DpdkRx {
         remark: Option<String>,
         gate: Option<Gate>,
     ) -> DpdkRx {
-        DpdkRx { device, queue, pool, most, blank, remark, gate, burst: Burst::new(), lost: Lost::default() }
+        let calls = device.calls(queue);
+        DpdkRx { device, queue, pool, most, blank, remark, gate, calls, burst: Burst::new(), lost: Lost::default() }
     }
 
     /// Receives up to `room` packets into the (empty) burst. Returns how many bytes they have.
@@ -159,7 +162,16 @@ impl Rx for DpdkRx {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.device.descriptor(self.queue)
+        match &self.calls {
+            Some(calls) => Some(calls.descriptor()),
+            None => self.device.descriptor(self.queue),
+        }
+    }
+
+    fn listen(&mut self, on: bool) {
+        if let Some(calls) = &mut self.calls {
+            calls.listen(on);
+        }
     }
 
     fn lost(&self) -> Vec<(&'static str, &'static str, u64)> {

@@ -6,7 +6,7 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{alone, folder, frame, number, open, start, try_open, wait};
+use common::{alone, capture, folder, frame, number, open, start, try_open, wait};
 use weir_packet::{Burst, DATA_ROOM, HeapPool, Pool, defects};
 use weir_port_dpdk::PortConfig;
 use weir_port_dpdk::eal::Eal;
@@ -257,20 +257,4 @@ fn both_ends_of_a_memif_go_at_once() {
             drop(server);
         }
     });
-}
-
-/// A capture file (draft-ietf-opsawg-pcap), in the byte order of this host.
-fn capture(frames: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 65_535, 1] {
-        file.extend(word.to_ne_bytes());
-    }
-    for frame in frames {
-        let length = u32::try_from(frame.len()).unwrap();
-        for word in [0, 0, length, length] {
-            file.extend(word.to_ne_bytes());
-        }
-        file.extend(frame);
-    }
-    file
 }

@@ -87,6 +87,24 @@ pub(super) struct Count {
     pub(super) cycles: u64,
 }
 
+/// What a program has done so far, and what it took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tally {
+    /// What it has done.
+    pub(super) count: Count,
+    /// TSC cycles in which it had something to do.
+    pub(super) busy: u64,
+}
+
+impl Tally {
+    /// What was done since. What seems to have gone back has not been in step yet, and is nothing.
+    pub(super) fn since(&self, before: &Tally) -> Tally {
+        let cycles = u64::try_from(self.count.cycles.wrapping_sub(before.count.cycles) as i64).unwrap_or(0);
+        let packets = self.count.packets.saturating_sub(before.count.packets);
+        Tally { count: Count { packets, cycles }, busy: self.busy.saturating_sub(before.busy) }
+    }
+}
+
 /// A program that always works unless it is stopped: a [`Side`].
 pub(super) trait Restless {
     /// The program.
@@ -145,7 +163,7 @@ impl<R: Restless> Side for R {
 }
 
 /// Of each thread of a process, how long it has run and how long it had to wait for its core, nanoseconds.
-fn threads(process: u32) -> BTreeMap<String, (u64, u64)> {
+pub(super) fn threads(process: u32) -> BTreeMap<String, (u64, u64)> {
     let entries = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let thread = |entry: std::fs::DirEntry| {
         let text = std::fs::read_to_string(entry.path().join("schedstat")).ok()?;
@@ -156,7 +174,7 @@ fn threads(process: u32) -> BTreeMap<String, (u64, u64)> {
 }
 
 /// How long the thread that ran most since `before` has waited since then, nanoseconds: the one that packets go through.
-fn waited(before: &BTreeMap<String, (u64, u64)>, process: u32) -> u64 {
+pub(super) fn waited(before: &BTreeMap<String, (u64, u64)>, process: u32) -> u64 {
     let since = |(thread, now): (String, (u64, u64))| {
         let then = before.get(&thread).copied().unwrap_or(now);
         (now.0.saturating_sub(then.0), now.1.saturating_sub(then.1))

@@ -153,7 +153,8 @@ impl Lab {
             format!("--file-prefix=weir-peers-{}-{name}", std::process::id()),
         ];
         if Lab::has_huge_pages() {
-            words.push("--in-memory".to_owned());
+            // The other end of a vhost-user link can have few pieces of memory.
+            words.extend(["--in-memory", "--single-file-segments"].map(str::to_owned));
         } else {
             words.extend(["--no-huge".to_owned(), "--no-shconf".to_owned(), "-m".to_owned(), mebibytes.to_string()]);
         }

@@ -6,6 +6,7 @@
 pub(super) mod beside;
 mod contest;
 mod lab;
+mod links;
 mod linux;
 mod ours;
 mod ovs;

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use weir_bench::search::Stop;
 use weir_protocol::Request;
 
-use super::contest::{Count, Restless};
+use super::contest::{Count, Restless, Tally};
 use super::lab::Lab;
 use super::program::{Program, words};
 use crate::client::Client;
@@ -66,12 +66,27 @@ impl Ours {
         }
     }
 
-    /// TSC cycles in which its worker had something to do.
-    pub(super) fn busy(&mut self) -> Result<u64, Stop> {
+    /// Its program.
+    pub(super) fn program(&mut self) -> &mut Program {
+        &mut self.program
+    }
+
+    /// What its workers have done so far, and the TSC cycles in which they had something to do.
+    pub(super) fn tally(&mut self) -> Result<Tally, Stop> {
         let stats = self.stats()?;
-        let workers = stats.workers.iter().filter(|worker| worker.core.is_some());
-        let busy = |cycles: &CycleStats| cycles.receive + cycles.graph + cycles.transmit + cycles.housekeeping;
-        Ok(workers.map(|worker| busy(&worker.cycles)).sum())
+        let of = |cycles: &CycleStats| cycles.receive + cycles.graph + cycles.transmit + cycles.housekeeping;
+        let (mut count, mut busy) = (Count { packets: 0, cycles: 0 }, 0);
+        for worker in stats.workers.iter().filter(|worker| worker.core.is_some()) {
+            count.packets += worker.account.transmitted;
+            count.cycles = worker.elapsed;
+            busy += of(&worker.cycles);
+        }
+        Ok(Tally { count, busy })
+    }
+
+    /// TSC cycles in which its workers had something to do.
+    pub(super) fn busy(&mut self) -> Result<u64, Stop> {
+        Ok(self.tally()?.busy)
     }
 
     /// Ends it as a user would.
@@ -86,13 +101,6 @@ impl Restless for Ours {
     }
 
     fn count(&mut self, _lab: &Lab) -> Result<Count, Stop> {
-        let stats = self.stats()?;
-        let workers = stats.workers.iter().filter(|worker| worker.core.is_some());
-        let (mut packets, mut cycles) = (0, 0);
-        for worker in workers {
-            packets += worker.account.transmitted;
-            cycles = worker.elapsed;
-        }
-        Ok(Count { packets, cycles })
+        Ok(self.tally()?.count)
     }
 }

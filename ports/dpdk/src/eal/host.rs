@@ -108,6 +108,11 @@ fn link_name(link: &Path) -> Option<String> {
     Some(std::fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
 }
 
+/// Whether a card is bound to vfio-pci.
+pub(crate) fn is_at_vfio(address: &str) -> bool {
+    link_name(&Path::new(PCI_DEVICES).join(address).join("driver")).as_deref() == Some("vfio-pci")
+}
+
 /// Whether the card is one at vfio-pci that no IOMMU stands in front of.
 fn is_without_iommu(device: &Path) -> bool {
     // The name that the kernel gives to its group.

@@ -16,7 +16,7 @@ use weir_dpdk_sys as sys;
 use weir_host::files;
 
 pub use crate::options::{EalOptions, Memory};
-pub(crate) use host::{check_pci, has_capability};
+pub(crate) use host::{check_pci, has_capability, is_at_vfio};
 
 use crate::DpdkError;
 use last_words::{Capture, Inside};

@@ -250,3 +250,19 @@ pub fn wait(what: &str, mut so: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
+
+/// A capture file (draft-ietf-opsawg-pcap), in the byte order of this host.
+pub fn capture(frames: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 65_535, 1] {
+        file.extend(word.to_ne_bytes());
+    }
+    for frame in frames {
+        let length = u32::try_from(frame.len()).unwrap();
+        for word in [0, 0, length, length] {
+            file.extend(word.to_ne_bytes());
+        }
+        file.extend(frame);
+    }
+    file
+}

@@ -53,8 +53,8 @@ pub fn limit(point: &Point) -> Option<String> {
     let ((ours, all), (theirs, _)) = (rested("we were busy")?, rested("they were busy")?);
     (ours + theirs > 0).then(|| {
         format!(
-            "in {ours} of {all} samples Weir and in {theirs} of {all} the peer did not fully use its core: the generator was the limit \
-             there, so those rates are the generator's, and only the cycles are theirs"
+            "in {ours} of {all} samples Weir and in {theirs} of {all} the peer did not fully use its core: the generator, or the other \
+             end of a link, was the limit there, so those rates are not theirs, and only the cycles are"
         )
     })
 }

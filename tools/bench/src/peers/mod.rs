@@ -19,6 +19,8 @@ pub mod configurations {
     pub const UNTOUCHED: &str = include_str!("../../peers/untouched.lua");
     /// The same with MAC addresses exchanged.
     pub const SWAPPED: &str = include_str!("../../peers/swapped.lua");
+    /// Back by the link that it came by; needs `device` and `swap`.
+    pub const LINKED: &str = include_str!("../../peers/linked.lua");
     /// IPv4 from a capture file to a null device; needs `capture` and `prefixes`.
     pub const IPV4: &str = include_str!("../../peers/ipv4.lua");
     /// A switch with two ports; needs `devices` and `channel`.

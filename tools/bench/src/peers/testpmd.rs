@@ -25,6 +25,22 @@ pub fn transmitted(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("no number of sent packets in its statistics: \"{}\"", quoted(all)))
 }
 
+/// Whether `line` tells the cycles that it has taken.
+pub fn tells_cycles(line: &str) -> bool {
+    line.contains("CPU cycles/packet=")
+}
+
+/// TSC cycles of all times round that found packets, from the line that [tells](tells_cycles) them.
+///
+/// # Errors
+///
+/// A sentence, if they are not there.
+pub fn cycles(text: &str) -> Result<u64, String> {
+    let rest = text.rsplit_once("(total cycles=").map(|(_, rest)| rest);
+    let number = rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    number.ok_or_else(|| format!("no number of cycles in what it said: \"{}\"", quoted(text)))
+}
+
 /// Whether `line` says that it forwards now.
 pub fn is_ready(line: &str) -> bool {
     line.contains("packet forwarding - ports=")
@@ -59,6 +75,17 @@ mod tests {
         // Of several, the last counts.
         assert_eq!(transmitted(&format!("{}{SAID}", SAID.replace("18155456", "7"))), Ok(18_155_456));
         assert!(is_ready("io packet forwarding - ports=2 - cores=1 - streams=2 - NUMA support enabled"));
+    }
+
+    #[test]
+    fn its_cycles_are_read() {
+        // As version 22.11 prints it.
+        let line =
+            "  CPU cycles/packet=3551.05 (total cycles=2965952157 / total 5tswap packets=835232) at 2600 MHz Clock";
+        assert!(tells_cycles(line) && !ends(line));
+        assert_eq!(cycles(line), Ok(2_965_952_157));
+        assert!(cycles("").unwrap_err().contains("nothing"));
+        assert!(cycles(&line.replace("2965952157", "many")).unwrap_err().contains("no number of cycles"));
     }
 
     #[test]
