@@ -2,67 +2,63 @@
 
 use crate::aside::Stood;
 use crate::dequeue::Served;
-use crate::judge::Next;
+use crate::promises::Claimant;
 use crate::rate::{Fine, fine};
 use crate::scheduler::{Leaving, Scheduler};
 use crate::sharing::Turn;
 
 impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TREE> {
-    /// Gives a user a packet's worth of what is left who claims it for what a class of its subport is guaranteed: as far as the levels that share with others have saved up enough.
+    /// Gives a user a packet's worth of what is left who claims it for what a class of a subport is guaranteed: as far as that, and the levels above it that share with others, have saved up enough.
     #[cold]
     pub(crate) fn share_claimed(
         &mut self,
-        turn: Turn,
+        claimant: Claimant,
+        lent: bool,
         lender: u32,
-        next: Next,
         now: u64,
         out: &mut impl FnMut(Leaving<T>),
     ) -> Served {
-        let Next { length, .. } = next;
+        let Claimant { level, user, next } = claimant;
+        let (length, number) = (next.length, self.users.gates.at(user).standing().subport().into());
+        let turn = Turn { subport: level, user, lent };
         if !self.lines.wanting.level_affords(turn, lender, length) {
             return Served::Passed;
         }
-        match self.levels_let_go(turn.subport, length, now) {
+        match self.levels_let_go(number, length, now) {
             Served::Sent => {}
             held => return held,
         }
-        self.promises.turn_of(turn.subport, next.class, Stood::Ring);
-        if !self.may_go(turn.user, next, Stood::Ring, now, out) {
+        self.turn_claims(level, user, next.class, Stood::Ring);
+        if !self.may_go(user, next, Stood::Ring, now, out) {
             return Served::Passed;
         }
-        self.pay_port_and_levels(turn.subport, length, fine(now));
+        self.pay_port_and_levels(number, length, fine(now));
         self.lines.wanting.level_sent(turn, lender, length);
         self.give(turn, lender, next, true, now, out)
     }
 
-    /// The subport of a user has its turn in line, and the user claims it for what a class is guaranteed there.
+    /// A subport has its turn in line, and a user claims it for what a class is guaranteed there.
     #[cold]
-    pub(crate) fn serve_claimed(
-        &mut self,
-        subport: u32,
-        user: u32,
-        next: Next,
-        now: u64,
-        out: &mut impl FnMut(Leaving<T>),
-    ) -> Served {
+    pub(crate) fn serve_claimed(&mut self, claimant: Claimant, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Served {
+        let Claimant { level, user, next } = claimant;
+        let subport = self.users.gates.at(user).standing().subport().into();
         match self.levels_let_go(subport, next.length, now) {
             Served::Sent => {}
             held => return held,
         }
-        self.promises.turn_of(subport, next.class, Stood::Line);
+        self.turn_claims(level, user, next.class, Stood::Line);
         if !self.may_go(user, next, Stood::Line, now, out) {
             return Served::Passed;
         }
-        let (moment, Next { queue, length, .. }) = (fine(now), next);
-        self.pay_port_and_levels(subport, length, moment);
-        self.lines.pay_guarantees(subport, length, now);
+        self.pay_port_and_levels(subport, next.length, fine(now));
+        self.lines.pay_guarantees(subport, next.length, now);
         let Some((judgement, emptied)) = self.send_first(user, next, true, now, out) else {
             return Served::Passed;
         };
         self.place(user, judgement, now);
-        self.lines.turn_subport(subport);
+        self.lines.turn_subport(level);
         if emptied {
-            self.tell_emptied(user, queue, now);
+            self.tell_emptied(user, next.queue, now);
         }
         Served::Sent
     }

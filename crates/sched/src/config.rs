@@ -88,8 +88,8 @@ config! {
     pub struct SubportClassConfig {
         /// What the users of the subport, and of those below it, may send of the class together at most; what they may send of all when absent.
         pub tc_rate: Option<Rate> = optional, live, range(LEAST..=MOST);
-        /// What the class is guaranteed of what the subport's own users send: as far as that goes, they go with it before they go with others. Nothing when
-        /// absent. Not of one that others are below.
+        /// What the class is guaranteed of what the users of the subport, and of those below it, send: as far as that goes, they go with it before others go with
+        /// other classes. Nothing when absent. What is guaranteed to it right below is part of that.
         pub tc_guarantee: Option<Rate> = optional, live, range(LEAST..=MOST);
         /// The time over which `tc_rate` and `tc_guarantee` hold: what they may send of the class in it, they may send at once.
         pub tc_period: Nanos = default(USUAL_PERIOD), live, range(SHORTEST..=LONGEST);

@@ -154,6 +154,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     pub(crate) fn suspend(&mut self, subport: u32, until: Fine, now: u64) {
         self.users.gates.subport(subport).suspended(true, now);
         self.lines.suspend(subport, until, now);
+        self.claim_above(subport, u8::MAX);
     }
 
     #[inline(always)]
@@ -201,9 +202,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         }
         if asked {
             if self.profiles.promised
-                && let Some((claimant, next)) = self.claimant(subport as u16, class, Stood::Ring, now)
+                && let Some(claimant) = self.claimant(subport, lender, class, Stood::Ring, now)
             {
-                return self.share_claimed(Turn { user: claimant, ..turn }, lender, next, now, out);
+                return self.share_claimed(claimant, turn.lent, lender, now, out);
             }
             if !self.may_go(user, Next { class, queue, length }, Stood::Ring, now, out) {
                 return Served::Passed;
@@ -286,11 +287,12 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if profile.counted >> class & 1 != 0 {
             pay_floor(floors, profile, class.into(), length, moment);
             pay_cap(rest, profile, class, length, moment);
+            let mut covered = false;
             for at in self.lines.path(gate.standing().subport().into()) {
                 self.crowds.pay(self.profiles.class(at as u16, class), at as u16, class, length, moment);
+                let promise = self.profiles.promise(at as u16, class);
+                covered = self.promises.pay(promise, (at, class), length, covered, moment);
             }
-            let number = gate.standing().subport();
-            self.promises.pay(self.profiles.promise(number, class), number, class, length, moment);
             state.used(class);
         }
         state.pay(queue, length);
@@ -335,9 +337,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let asked = profile.asked >> class & 1 != 0;
         if asked {
             if self.profiles.promised
-                && let Some((claimant, next)) = self.claimant(subport as u16, class, Stood::Line, now)
+                && let Some(claimant) = self.claimant(subport, NONE, class, Stood::Line, now)
             {
-                return self.serve_claimed(subport, claimant, next, now, out);
+                return self.serve_claimed(claimant, now, out);
             }
             if !self.may_go(user, Next { class, queue, length }, Stood::Line, now, out) {
                 return Served::Passed;

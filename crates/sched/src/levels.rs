@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_config::Rate;
 
+use crate::class::MAX_CLASSES;
 use crate::config::{Fault, SubportConfig};
 use crate::profile::LEVELS;
 
@@ -16,18 +17,40 @@ pub fn faults(subports: &Subports) -> Vec<Fault> {
     if faults.is_empty() && subports.values().any(|subport| subport.parent.is_some()) {
         let below = children(subports);
         faults.extend(subports.keys().filter_map(|name| promise_fault(subports, &below, name)));
-        faults.extend(below.iter().filter_map(|(name, all)| class_fault(subports, name, all)));
+        faults.extend(below.iter().flat_map(|(name, all)| class_faults(subports, name, all)));
     }
     faults
 }
 
-/// Classes are guaranteed something of what the users of their own subport send, and of nothing below that.
-fn class_fault(subports: &Subports, name: &str, below: &BTreeSet<&str>) -> Option<Fault> {
-    let class = subports.get(name)?.classes.iter().position(|class| class.tc_guarantee.is_some())?;
-    let names: Vec<&str> = below.iter().copied().take(8).collect();
-    let problem =
-        format!("others are below it, to whose users it would be nothing: give it to those ({})", names.join(", "));
-    Some((format!("{name}.classes[{}].tc_guarantee", class + 1), problem))
+/// From the highest subport that guarantees classes anything down, what is guaranteed to a class below one is part of what that one guarantees it. All parents are sound.
+fn class_faults(subports: &Subports, name: &str, below: &BTreeSet<&str>) -> Vec<Fault> {
+    let Some(subport) = subports.get(name) else { return Vec::new() };
+    let above = |at: &&SubportConfig| subports.get(at.parent.as_ref()?);
+    let guarantees = |at: &SubportConfig| at.classes.iter().any(|class| class.tc_guarantee.is_some());
+    if !std::iter::successors(Some(subport), above).any(guarantees) {
+        return Vec::new();
+    }
+    let of = |at: &SubportConfig, class: usize| at.classes.get(class)?.tc_guarantee.map(Rate::bits_per_second);
+    let fault = |class: usize| {
+        let inner = below.iter().filter_map(|child| Some((*child, of(subports.get(*child)?, class)?)));
+        let (names, rates): (Vec<&str>, Vec<u64>) = inner.unzip();
+        let together = rates.into_iter().fold(0, u64::saturating_add);
+        let own = of(subport, class);
+        (together > own.unwrap_or(0)).then(|| {
+            let (names, together) = (names.into_iter().take(8).collect::<Vec<_>>().join(", "), Rate::new(together));
+            let problem = match own {
+                Some(own) => format!(
+                    "{} is less than what is guaranteed to the class right below it together ({names}), {together}: raise it, or lower their tc_guarantee",
+                    Rate::new(own)
+                ),
+                None => format!(
+                    "it is missing, and those right below it have one ({names}), {together} together, which is part of this: give it so much or more, or take theirs away"
+                ),
+            };
+            (format!("{name}.classes[{}].tc_guarantee", class + 1), problem)
+        })
+    };
+    (0..MAX_CLASSES).filter_map(fault).collect()
 }
 
 fn parent_fault(subports: &Subports, name: &str) -> Option<Fault> {
@@ -104,6 +127,7 @@ mod tests {
     use weir_config::Size;
 
     use super::*;
+    use crate::config::SubportClassConfig;
 
     fn subports(all: &[(&str, Option<&str>, u64, u64)]) -> Subports {
         let rate = |mbit: u64| (mbit > 0).then(|| Rate::new(mbit * 1_000_000));
@@ -148,6 +172,48 @@ mod tests {
                 "d.parent: no subport is called \"x\"; declare it in subports, or name one of a, b, c",
             ]
         );
+    }
+
+    /// Subports by name, with what is above each and Mbit/s that are guaranteed to its classes.
+    fn guarantees(all: &[(&str, Option<&str>, &[u64])]) -> Vec<String> {
+        let plain: Vec<_> = all.iter().map(|(name, parent, _)| (*name, *parent, 0, 0)).collect();
+        let mut subports = subports(&plain);
+        for (name, _, classes) in all {
+            let class = |mbit: &u64| SubportClassConfig {
+                tc_guarantee: (*mbit > 0).then(|| Rate::new(mbit * 1_000_000)),
+                ..SubportClassConfig::OPEN
+            };
+            subports.get_mut(*name).unwrap().classes = classes.iter().map(class).collect();
+        }
+        faults(&subports).into_iter().map(|(key, problem)| format!("{key}: {problem}")).collect()
+    }
+
+    #[test]
+    fn what_classes_are_guaranteed_is_within_what_they_are_above() {
+        let all: [(&str, Option<&str>, &[u64]); 4] =
+            [("a", None, &[0, 50]), ("b", Some("a"), &[0, 30]), ("c", Some("a"), &[0, 20]), ("d", Some("b"), &[0, 30])];
+        assert_eq!(guarantees(&all), Vec::<String>::new());
+        // Above the highest that guarantees anything, nothing has to be said of it.
+        let free = [("a", None, &[][..]), ("b", Some("a"), &[0, 5]), ("c", Some("a"), &[9]), ("d", Some("b"), &[0, 5])];
+        assert_eq!(guarantees(&free), Vec::<String>::new());
+        let more = [all[0], ("b", Some("a"), &[10, 40]), all[2], ("d", Some("b"), &[10, 41])];
+        assert_eq!(
+            guarantees(&more),
+            [
+                "a.classes[1].tc_guarantee: it is missing, and those right below it have one (b), 10 Mbit/s together, which is part of this: \
+                 give it so much or more, or take theirs away",
+                "a.classes[2].tc_guarantee: 50 Mbit/s is less than what is guaranteed to the class right below it together (b, c), 60 Mbit/s: \
+                 raise it, or lower their tc_guarantee",
+                "b.classes[2].tc_guarantee: 40 Mbit/s is less than what is guaranteed to the class right below it together (d), 41 Mbit/s: \
+                 raise it, or lower their tc_guarantee",
+            ]
+        );
+        // None is left out in between.
+        let gap = [all[0], ("b", Some("a"), &[][..]), all[2], all[3]];
+        let words =
+            "b.classes[2].tc_guarantee: it is missing, and those right below it have one (d), 30 Mbit/s together";
+        let told = guarantees(&gap);
+        assert!(told.len() == 1 && told[0].starts_with(words), "{told:?}");
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub mod l4s;
 pub mod levels;
 mod lines;
 pub mod manage;
+mod nest;
 pub mod offer;
 mod orders;
 mod parts;

@@ -174,6 +174,8 @@ pub struct SubportProfile {
     pub(crate) classes: [Bucket; MAX_CLASSES],
     /// What each class of it is guaranteed of what it sends, if anything.
     pub(crate) promises: [Option<Bucket>; MAX_CLASSES],
+    /// Bit c: class c is.
+    pub(crate) promised: u8,
 }
 
 /// Subports between the port and a user at most.
@@ -184,7 +186,8 @@ impl SubportProfile {
     pub fn new(bucket: Bucket, weight: u8) -> SubportProfile {
         let classes = [Bucket::UNLIMITED; MAX_CLASSES];
         let quantum = u32::from(weight.max(1)) * QUANTUM;
-        SubportProfile { bucket, guarantee: None, quantum, parent: None, classes, promises: [None; MAX_CLASSES] }
+        let promises = [None; MAX_CLASSES];
+        SubportProfile { bucket, guarantee: None, quantum, parent: None, classes, promises, promised: 0 }
     }
 
     /// With a guarantee, which is no more than what they may send.
@@ -198,9 +201,10 @@ impl SubportProfile {
         self
     }
 
-    /// Which guarantees a class, by its number, so much of what its own users send; those of subports below it have nothing of that.
+    /// Which guarantees a class, by its number, so much of what its users and those of subports below it send.
     pub fn promising(mut self, class: usize, bucket: Bucket) -> SubportProfile {
         self.promises.iter_mut().skip(class).take(1).for_each(|place| *place = Some(bucket));
+        self.promised |= if class < MAX_CLASSES { 1 << class } else { 0 };
         self
     }
 
@@ -241,7 +245,7 @@ impl Profiles {
             subports.iter().filter_map(rate).any(|rate| !rate.is_unlimited())
         };
         let limited = (0..MAX_CLASSES).filter(is_limited).fold(0, |bits, class| bits | 1 << class);
-        let promised = subports.iter().any(|subport| subport.promises.iter().any(Option::is_some));
+        let promised = subports.iter().any(|subport| subport.promised != 0);
         let (users, fallback) = (Arc::clone(&self.users), self.fallback.clone());
         let now = Profiles { port, subports, users, fallback, limited: self.limited, promised: self.promised };
         now.heeding(limited, promised)
@@ -273,6 +277,11 @@ impl Profiles {
     #[inline(always)]
     pub(crate) fn subport(&self, number: u16) -> Bucket {
         self.subports.get(usize::from(number)).map_or(Bucket::UNLIMITED, |subport| subport.bucket)
+    }
+
+    /// Bit c: class c of a subport is guaranteed something.
+    pub(crate) fn promised_classes(&self, number: u32) -> u8 {
+        self.subports.get(number as usize).map_or(0, |subport| subport.promised)
     }
 
     /// What a class of a subport is guaranteed, if anything.

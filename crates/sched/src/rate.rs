@@ -89,6 +89,11 @@ impl Bucket {
         full_at.max(now) + self.cost(bytes)
     }
 
+    /// Whether it lacks no more than it holds when it is full, counted from empty: one that has given more than it had.
+    pub fn lacks_little(&self, full_at: Fine, now: Fine) -> bool {
+        full_at.saturating_sub(now) / 2 <= self.depth
+    }
+
     /// When the bucket is full that was `old` until `now`, and full at `full_at`: it holds the bytes that were left in that one, as far as they fit, so
     /// that nobody gains by changes, however many. Of the same bucket, [`Bucket::inherit`].
     pub fn carry(&self, old: &Bucket, full_at: Fine, now: Fine) -> Fine {

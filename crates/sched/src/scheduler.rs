@@ -358,7 +358,12 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     pub(crate) fn awake(&mut self, id: u32, now: u64) {
         match id.checked_sub(self.setup.users) {
             None => self.settle(id, now),
-            Some(number) => self.resume(number, now),
+            Some(number) => {
+                self.resume(number, now);
+                if TREE && number < self.lines.subports.len() as u32 {
+                    self.claim_above(number, u8::MAX);
+                }
+            }
         }
     }
 
@@ -424,11 +429,16 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             self.port_full_at = self.profiles.port.carry(&old.port, self.port_full_at, fine(now));
         }
         self.set_parents(now);
+        let mut changed = false;
         for (number, before) in (0..self.lines.subports.len() as u32).zip(&old.subports) {
             let profile = self.profiles.subports.get(number as usize).filter(|profile| *profile != before);
             if let Some(profile) = profile.copied() {
                 self.set_subport(number, before, &profile, now);
+                changed = true;
             }
+        }
+        if changed {
+            self.claim_anew();
         }
     }
 

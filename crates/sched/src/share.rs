@@ -48,7 +48,7 @@ pub(crate) struct SubportLimits {
     pub(crate) parent: Option<u16>,
     /// Of each class at most; what it may send in all when absent.
     pub(crate) classes: [Option<Limit>; MAX_CLASSES],
-    /// Guaranteed to each class of what its own users send; nothing when absent.
+    /// Guaranteed to each class of what is sent through it; nothing when absent.
     pub(crate) promises: [Option<Limit>; MAX_CLASSES],
 }
 

@@ -280,6 +280,14 @@ pub(crate) fn change(links: &mut Links, list: &mut List, number: u32, is_in: boo
     }
 }
 
+/// One of them goes behind the others.
+pub(crate) fn move_back(links: &mut Links, list: &mut List, number: u32) {
+    if list.last() != number {
+        links.remove(list, number);
+        links.push_back(list, number);
+    }
+}
+
 /// The first goes behind the others.
 #[inline(always)]
 pub(crate) fn turn_round(links: &mut Links, list: &mut List) {

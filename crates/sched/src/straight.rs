@@ -129,13 +129,14 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if counted {
             pay_floor(floors, self.profiles.user(profile), class, offer.length, fine(now));
             pay_cap(rest, self.profiles.user(profile), class as u8, offer.length, fine(now));
+            let mut covered = false;
             for at in self.lines.path(gate.standing().subport().into()) {
                 let bucket = self.profiles.class(at as u16, class as u8);
                 self.crowds.pay(bucket, at as u16, class as u8, offer.length, fine(now));
+                let promise = self.profiles.promise(at as u16, class as u8);
+                covered = self.promises.pay(promise, (at, class as u8), offer.length, covered, fine(now));
             }
-            let (number, class) = (gate.standing().subport(), class as u8);
-            self.promises.pay(self.profiles.promise(number, class), number, class, offer.length, fine(now));
-            state.used(class);
+            state.used(class as u8);
         }
         pay_ceil(share, self.profiles.user(profile), offer.length, fine(now));
         Ok(true)

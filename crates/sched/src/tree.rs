@@ -273,6 +273,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     }
 
     fn set_above(&mut self, number: u32, above: u32, now: u64) {
+        self.leave_claims(number);
         self.lines.set_above(number, above, now);
         self.users.gates.set_above(number, above);
     }

@@ -9,6 +9,7 @@ mod l4s;
 mod layouts;
 mod levels;
 mod live;
+mod nested;
 mod shape;
 mod slow;
 mod subports;

@@ -398,13 +398,19 @@ fn no_more_is_guaranteed_to_classes_of_a_subport_than_it_may_send() {
         assert!(told.len() == 1 && told[0].contains(words), "{told:?}");
     }
     let tree = json!({ "narrow": { "classes": [{}, class("1 Mbit/s")] }, "below": { "parent": "narrow" } });
-    let words = "subports.narrow.classes[2].tc_guarantee: others are below it, to whose users it would be nothing: give it to those (below)";
+    assert_eq!(told(tree), Vec::<String>::new());
+    let tree = json!({
+        "narrow": { "classes": [{}, class("2 Mbit/s")] },
+        "below": { "parent": "narrow" },
+        "lowest": { "parent": "below", "classes": [{}, class("1 Mbit/s")] },
+    });
+    let words = "subports.below.classes[2].tc_guarantee: it is missing, and those right below it have one (lowest), 1 Mbit/s together, which is part of this: give it so much or more, or take theirs away";
     let found = told(tree);
     assert!(found.len() == 1 && found[0].contains(words), "{found:?}");
     // The same at run time: of what it is to have, and of what comes to be below it.
     let mut keys = keys(json!({ "ceil": "8 Mbit/s", "classes": [class("1 Mbit/s")] }));
     keys["scheduler"]["subports"]["wide"] = json!({});
-    keys["scheduler"]["subports"]["wider"] = json!({ "parent": "wide" });
+    keys["scheduler"]["subports"]["wider"] = json!({ "parent": "wide", "classes": [class("2 Mbit/s")] });
     let rig = Rig::new(keys);
     for (arguments, words) in [
         (
@@ -413,8 +419,14 @@ fn no_more_is_guaranteed_to_classes_of_a_subport_than_it_may_send() {
         ),
         (json!({ "subport": "narrow", "classes": ["0=2 Mbit/s..1 Mbit/s"] }), "its tc_rate of 1 Mbit/s"),
         (json!({ "subport": "narrow", "classes": ["0=1 kbit/s..none"] }), "has a guarantee out of range: 1 kbit/s"),
-        (json!({ "subport": "wide", "classes": ["0=1 Mbit/s..none"] }), "others are below it"),
-        (json!({ "subport": "wider", "parent": "narrow" }), "others are below it"),
+        (
+            json!({ "subport": "wide", "classes": ["0=1 Mbit/s..none"] }),
+            "classes[1].tc_guarantee: 1 Mbit/s is less than what is guaranteed to the class right below it together (wider), 2 Mbit/s",
+        ),
+        (
+            json!({ "subport": "wider", "parent": "narrow" }),
+            "narrow.classes[1].tc_guarantee: 1 Mbit/s is less than what is guaranteed to the class right below it together (wider), 2 Mbit/s",
+        ),
     ] {
         let told = rig.request("subport set", arguments.clone()).unwrap_err();
         assert!(told.contains(words), "{arguments}: {told}");

@@ -68,10 +68,11 @@ pub(crate) fn classed_tree_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Subports with such rates below others: three below one that is below another.
+/// Subports with such rates below others: three below one that is below another, or all below one.
 pub(crate) fn classed_tree() -> impl Strategy<Value = Begin> {
-    let parents = [None, Some(0), Some(1), Some(1), Some(1)];
-    classed_begin().prop_map(move |begin| {
+    let deep = [None, Some(0), Some(1), Some(1), Some(1)];
+    let parents = prop_oneof![2 => Just(deep), 1 => Just([None, Some(0), Some(0), Some(0), Some(0)])];
+    (classed_begin(), parents).prop_map(|(begin, parents)| {
         let subports = begin.subports.iter().zip(parents).map(|(subport, parent)| subport.clone().below(parent));
         Begin { subports: subports.collect(), ..begin }
     })

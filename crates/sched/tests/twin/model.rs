@@ -42,8 +42,8 @@ pub(crate) struct Model {
     promises: Vec<Vec<Promise>>,
     /// A class has been guaranteed something.
     promised: bool,
-    /// The last packet went for what its class is guaranteed, before others.
-    claimed: bool,
+    /// The last packet went before others for what this subport guarantees its class.
+    claimed: Option<usize>,
     /// What was decided of each subport.
     histories: Vec<History>,
     /// Users that may send, and subports with such users, in them or below, that do not wait for tokens, in the order in which they came to be so: with the class,
@@ -108,7 +108,7 @@ impl Model {
             crowds: vec![vec![Crowd::default(); CLASSES]; subports.len()],
             promises: vec![vec![Promise::default(); CLASSES]; subports.len()],
             promised: subports.iter().flat_map(|subport| &subport.promises).any(Option::is_some),
-            claimed: false,
+            claimed: None,
             histories: vec![History::default(); subports.len()],
             line: Vec::new(),
             streaks: vec![0; subports.len()],
@@ -274,6 +274,7 @@ impl Model {
                     self.histories[subport].note(Some(Reason::Line), now);
                     self.refresh_subports();
                     self.refresh_claims(subport, now);
+                    self.refresh_promises(subport);
                 }
                 Id::Lender(subport) => self.refresh_claims(subport, now),
                 Id::Class(subport, class) => self.come_back(subport, class, now),
@@ -282,7 +283,7 @@ impl Model {
         while sent < room {
             let went = match (self.first_in_line(), self.first_who_wants()) {
                 (Some((user, class, streaks)), _) => self.serve(user, class, now, out).inspect(|went| {
-                    let all = streaks.into_iter().filter(|_| *went && !self.claimed);
+                    let all = streaks.into_iter().filter(|_| *went && self.claimed.is_none());
                     all.for_each(|(subport, streak)| self.streaks[subport] = streak);
                 }),
                 (None, Some((user, lender))) => self.share(user, lender, now, out),
@@ -322,11 +323,11 @@ impl Model {
 
     fn serve(&mut self, at: usize, class: usize, now: u64, out: &mut Vec<Leaving<u32>>) -> Result<bool, u64> {
         let queue = self.next_queue(at, class);
-        if !self.send(at, class, queue, None, false, now, out)? {
+        if !self.send(at, class, queue, None, None, now, out)? {
             return Ok(false);
         }
-        // The subport has had its turn, and those above it.
-        for at in self.path(self.users[at].subport) {
+        // The subport has had its turn, and those above it; where another goes for what one of them guarantees, that one and those above.
+        for at in self.path(self.claimed.unwrap_or(self.users[at].subport)) {
             if let Some(place) = self.line.iter().position(|(id, ..)| *id == Id::Subport(at)) {
                 let turned = self.line.remove(place);
                 self.line.push(turned);
@@ -360,15 +361,15 @@ impl Model {
             self.turn(Id::User(at));
             return Ok(false);
         }
-        if !self.levels_afford(at, lender, length) {
+        if !self.levels_afford(self.users[at].subport, lender, length) {
             return Ok(false);
         }
-        self.send(at, class, queue, Some(lender), false, now, out)
+        self.send(at, class, queue, Some(lender), None, now, out)
     }
 
-    /// Whether the levels between a user and who gives have saved up so many bytes; who has not goes behind the others.
-    fn levels_afford(&mut self, at: usize, lender: Option<usize>, length: u32) -> bool {
-        for level in self.below(self.users[at].subport, lender) {
+    /// Whether the levels from a subport up to who gives have saved up so many bytes; who has not goes behind the others.
+    fn levels_afford(&mut self, subport: usize, lender: Option<usize>, length: u32) -> bool {
+        for level in self.below(subport, lender) {
             if self.subports[level].deficit < length {
                 self.subports[level].deficit += 1600 * u32::from(self.subports[level].weight);
                 self.turn(Id::Subport(level));
@@ -379,7 +380,7 @@ impl Model {
     }
 
     /// Sends the first packet of a queue, as far as subport and port may: of what its user is guaranteed, or of what is left, lent by a
-    /// subport or not; or that of who claims to go before it, for what another class is guaranteed.
+    /// subport or not; or that of who claims to go before it, for what a subport guarantees another class.
     #[allow(clippy::too_many_arguments, reason = "all that is known of a turn")]
     fn send(
         &mut self,
@@ -387,7 +388,7 @@ impl Model {
         class: usize,
         queue: usize,
         shared: Option<Option<usize>>,
-        claimed: bool,
+        claimed: Option<usize>,
         now: u64,
         out: &mut Vec<Leaving<u32>>,
     ) -> Result<bool, u64> {
@@ -404,18 +405,21 @@ impl Model {
             self.waiting.push((nanos(due).div_ceil(TICK), Id::Subport(full)));
             self.refresh_subports();
             self.refresh_claims(full, now);
+            self.refresh_promises(full);
             return Ok(false);
         }
-        if !claimed && let Some((other, promised)) = self.claimant(at, class, shared.is_some(), now) {
+        if claimed.is_none()
+            && let Some((level, other, promised)) = self.claimant(at, class, shared, now)
+        {
             let queue = self.next_queue(other, promised);
             let length = self.users[other].queues[queue][0].length;
-            if shared.is_some_and(|lender| !self.levels_afford(other, lender, length.into())) {
+            if shared.is_some_and(|lender| !self.levels_afford(level, lender, length.into())) {
                 return Ok(false);
             }
-            return self.send(other, promised, queue, shared, true, now, out);
+            return self.send(other, promised, queue, shared, Some(level), now, out);
         }
-        if claimed {
-            self.turn_claims(at, class, shared.is_some());
+        if let Some(level) = claimed {
+            self.turn_claims(level, at, class, shared.is_some());
         }
         if !self.class_lets_go(at, class, length, shared.is_some(), now) {
             return Ok(false);
@@ -448,8 +452,8 @@ impl Model {
         match shared {
             None => user.full_at = profile.bucket.after(user.full_at, length, fine(now)),
             Some(lender) => {
-                user.deficit -= if claimed { 0 } else { u32::from(length) };
-                for level in self.below(subport, lender) {
+                user.deficit -= if claimed.is_some() { 0 } else { u32::from(length) };
+                for level in self.below(claimed.unwrap_or(subport), lender) {
                     self.subports[level].deficit -= u32::from(length);
                 }
                 // Who has lent goes behind its neighbours, and so do those above it.

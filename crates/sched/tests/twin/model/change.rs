@@ -111,11 +111,13 @@ impl Model {
         self.refresh_claims(at, now);
         self.set_classes(at, &new.classes, now);
         self.set_promises(at, &new.promises, now);
+        self.refresh_all_promises();
     }
 
     /// A subport moves below another one, with all that waits in it: first it leaves what it was below and is below the port, unless it is that already.
     fn set_parent(&mut self, at: usize, parent: Option<usize>, now: u64) {
         let before = self.subports[at].parent;
+        self.leave_promises(at);
         for to in before.map(|_| None).into_iter().chain(parent.map(Some)) {
             let from = self.subports[at].parent;
             self.line.retain(|(id, ..)| *id != Id::Subport(at));
