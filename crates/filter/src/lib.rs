@@ -60,7 +60,7 @@ impl Filter {
     }
 
     /// Makes machine code of the expression, for this filter and all its clones, which decides from then on. Where none can be made, as of very long
-    /// expressions, they go on without; what matches is the same. It takes about a millisecond, and memory, which is freed with the last clone: for
+    /// expressions, they go on without; what matches is the same. It takes milliseconds, and memory, which is freed with the last clone: for
     /// filters that many packets are put to, and not on the threads that carry these.
     pub fn compile(&self) {
         self.code.get_or_init(|| self.test.as_deref().and_then(Machine::of));
