@@ -102,6 +102,8 @@ impl Copier {
         snap: u32,
         epoch: u64,
     ) -> (Copier, Receiver<Copied>) {
+        // Workers put packets to it.
+        filter.compile();
         let (copies, out) = sync_channel(QUEUE);
         let copier = Copier {
             point,

@@ -119,6 +119,8 @@ impl Tracer {
     /// A tracer of `count` packets, and where its steps come out.
     pub(crate) fn new(count: u32, filter: Filter, names: Vec<(u16, String)>) -> (Tracer, Receiver<Seen>) {
         let (steps, out) = sync_channel(QUEUE);
+        // Workers put packets to it.
+        filter.compile();
         let tracer = Tracer {
             filter,
             wanted: count.min(MAX_PACKETS),

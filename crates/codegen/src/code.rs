@@ -4,16 +4,19 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-use cranelift_codegen::ir::{AbiParam, Endianness, types};
+use cranelift_codegen::ir::{self, AbiParam, Endianness, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, default_libcall_names};
 
-use crate::lower::lower;
-use crate::program::{INPUTS, Program, RESULTS, WINDOW};
+use crate::lower::{lower, lower_slices};
+use crate::program::{INPUTS, Program, RESULTS, SLICES, WINDOW};
 
 /// What compiled code is called as: with the window, the inputs, the data and the words beside the answer.
 type Entry = unsafe extern "C" fn(*mut u8, u64, u64, *const u32, *mut u32) -> u32;
+
+/// The same of code that looks at slices: with where each begins and how long it is, and the inputs.
+type SliceEntry = unsafe extern "C" fn(*const u8, u64, *const u8, u64, u64, u64) -> u32;
 
 /// Why there is no machine code: what Cranelift said. The program may be interpreted all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ impl Failed {
     }
 }
 
-/// A program as machine code, with its data.
+/// A program that looks at a window as machine code, with its data.
 pub struct Code {
     /// Invariant: it was compiled from a program that sees `data.len()` words, in the module below, which is there as long as this is.
     entry: Entry,
@@ -47,9 +50,9 @@ struct Memory(Mutex<Option<JITModule>>);
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(module) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            // SAFETY: no function of the module is running, nor called afterwards. The only pointer to one is `Code::entry`, which is private, is not
-            // copied out, and is called in `Code::run_with` alone, for as long as that borrows the `Code`; who drops this owns the `Code`, so that
-            // nobody borrows it, or never made one.
+            // SAFETY: no function of the module is running, nor called afterwards. The only pointer to one is the `entry` of a `Code` or a `SliceCode`, which is
+            // private, is not copied out, and is called in `Code::run_with` or `SliceCode::run` alone, for as long as that borrows the code; who drops this
+            // owns the code, so that nobody borrows it, or never made one.
             unsafe { module.free_memory() };
         }
     }
@@ -68,9 +71,14 @@ impl Code {
     ///
     /// What Cranelift says where it does not know this processor, gets no memory, or has a defect.
     pub fn compile(program: &Program) -> Result<Code, Failed> {
-        // Cranelift says most of what is wrong by panicking.
-        let made = catch_unwind(AssertUnwindSafe(|| make(program)));
-        made.unwrap_or_else(|_| Err(Failed("the compiler panicked".to_owned())))
+        if program.has_slices {
+            return Err(Failed("the program looks at slices".to_owned()));
+        }
+        let (memory, address) = make([POINTER, NUMBER, NUMBER, POINTER, POINTER], |builder| lower(program, builder))?;
+        // SAFETY: the address is that of a function that was made just above, with this signature: the default calling convention of the target, which
+        // is that of C, a pointer, two numbers of 64 bits, two pointers, and one number of 32 bits back.
+        let entry = unsafe { std::mem::transmute::<*const u8, Entry>(address) };
+        Ok(Code { entry, data: vec![0; program.data()].into_boxed_slice(), _memory: memory })
     }
 
     /// Its data, to be changed.
@@ -107,7 +115,67 @@ impl Code {
     }
 }
 
-fn make(program: &Program) -> Result<Code, Failed> {
+/// A program that looks at slices as machine code.
+pub struct SliceCode {
+    /// Invariant: it was compiled from a program that looks at slices, in the module below, which is there as long as this is.
+    entry: SliceEntry,
+    _memory: Memory,
+}
+
+impl fmt::Debug for SliceCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("code that looks at slices")
+    }
+}
+
+impl SliceCode {
+    /// Compiles a program. It takes about a millisecond, and memory: not for workers.
+    ///
+    /// # Errors
+    ///
+    /// What Cranelift says where it does not know this processor, gets no memory, or has a defect; and of a program that looks at a window.
+    pub fn compile(program: &Program) -> Result<SliceCode, Failed> {
+        if program.has_window {
+            return Err(Failed("the program looks at a window".to_owned()));
+        }
+        let parameters = [POINTER, NUMBER, POINTER, NUMBER, NUMBER, NUMBER];
+        let (memory, address) = make(parameters, |builder| lower_slices(program, builder))?;
+        // SAFETY: the address is that of a function that was made just above, with this signature: the default calling convention of the target, which
+        // is that of C, twice a pointer and a number of 64 bits, two more such numbers, and one of 32 bits back.
+        let entry = unsafe { std::mem::transmute::<*const u8, SliceEntry>(address) };
+        Ok(SliceCode { entry, _memory: memory })
+    }
+
+    /// What the program answers.
+    #[inline]
+    pub fn run(&self, slices: [&[u8]; SLICES], inputs: [u64; INPUTS]) -> u32 {
+        let ([one, other], [first, second]) = (slices, inputs);
+        let (one_length, other_length) = (one.len() as u64, other.len() as u64);
+        // SAFETY: by the invariant of `entry` this is what `lower_slices` made of a program that looks at slices. It was compiled for the calling convention
+        // of C with these types, and its code is there while `self` is. It has no loop, writes no memory, and reads memory in `Made::read` alone: `count`
+        // bytes at `start + at` of a slice, behind a branch that was taken because at + count <= length. Both slices are borrowed, and so changed by nobody.
+        unsafe { (self.entry)(one.as_ptr(), one_length, other.as_ptr(), other_length, first, second) }
+    }
+}
+
+/// Of parameters: an address, and a number of 64 bits. Both are the same to Cranelift on the processors that code is made for.
+const POINTER: ir::Type = types::I64;
+const NUMBER: ir::Type = types::I64;
+
+/// Makes a function of these parameters, which answers a number of 32 bits; where it begins is the address, as long as the memory is there.
+fn make<const N: usize>(
+    parameters: [ir::Type; N],
+    write: impl Fn(&mut FunctionBuilder<'_>),
+) -> Result<(Memory, *const u8), Failed> {
+    // Cranelift says most of what is wrong by panicking.
+    let made = catch_unwind(AssertUnwindSafe(|| make_or_panic(parameters, write)));
+    made.unwrap_or_else(|_| Err(Failed("the compiler panicked".to_owned())))
+}
+
+fn make_or_panic<const N: usize>(
+    parameters: [ir::Type; N],
+    write: impl Fn(&mut FunctionBuilder<'_>),
+) -> Result<(Memory, *const u8), Failed> {
     // What is made is verified before it is compiled.
     let flags = [("opt_level", "speed"), ("enable_verifier", "true")];
     let builder = JITBuilder::with_flags(&flags, default_libcall_names()).map_err(Failed::of)?;
@@ -115,24 +183,20 @@ fn make(program: &Program) -> Result<Code, Failed> {
     let mut place = memory.0.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(module) = place.as_mut() else { return Err(Failed("there is no module".to_owned())) };
     let (mut context, mut frontend) = (module.make_context(), FunctionBuilderContext::new());
-    let pointer = module.target_config().pointer_type();
-    // `lower` turns bytes round, and signatures have 64 bits.
-    if pointer != types::I64 || module.isa().endianness() != Endianness::Little {
+    // What is lowered turns bytes round, and signatures have 64 bits.
+    if module.target_config().pointer_type() != POINTER || module.isa().endianness() != Endianness::Little {
         return Err(Failed("no code is made for processors like this one".to_owned()));
     }
     let signature = &mut context.func.signature;
-    signature.params.extend([pointer, types::I64, types::I64, pointer, pointer].map(AbiParam::new));
+    signature.params.extend(parameters.map(AbiParam::new));
     signature.returns.push(AbiParam::new(types::I32));
     let function = module.declare_function("decide", Linkage::Export, &context.func.signature).map_err(Failed::of)?;
     let mut builder = FunctionBuilder::new(&mut context.func, &mut frontend);
-    lower(program, &mut builder);
+    write(&mut builder);
     builder.finalize(module.target_config());
     module.define_function(function, &mut context).map_err(|error| Failed(format!("{error:?}")))?;
     module.finalize_definitions().map_err(Failed::of)?;
     let address = module.get_finalized_function(function);
     drop(place);
-    // SAFETY: the address is that of a function that was finalised just above, with this signature: the default calling convention of the target, which
-    // is that of C, three pointers, two numbers of 64 bits, and one of 32 bits back.
-    let entry = unsafe { std::mem::transmute::<*const u8, Entry>(address) };
-    Ok(Code { entry, data: vec![0; program.data()].into_boxed_slice(), _memory: memory })
+    Ok((memory, address))
 }

@@ -1,7 +1,8 @@
 //! Programs: what they are made of, and what they mean.
 
 use std::collections::HashMap;
-use std::fmt;
+
+use crate::fault::Fault;
 
 /// How many bytes of a packet a program sees, from its start. They are there whatever the packet's length, which is for the program to compare with.
 pub const WINDOW: usize = 128;
@@ -15,12 +16,18 @@ pub const RESULTS: usize = 32;
 /// The most words of data.
 pub const MOST_DATA: usize = 1 << 12;
 
+/// How many slices of bytes a program may look at instead of a window.
+pub const SLICES: usize = 2;
+
+/// How many registers a program may read into.
+pub const REGISTERS: usize = 256;
+
 /// The most values and blocks: what has more is no small program, and takes long to compile.
-const MOST_VALUES: usize = 1 << 14;
-const MOST_BLOCKS: usize = 1 << 12;
+pub(crate) const MOST_VALUES: usize = 1 << 14;
+pub(crate) const MOST_BLOCKS: usize = 1 << 14;
 
 /// A number of 64 bits in a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value(pub(crate) u32);
 
 /// A part of a program that others lead to.
@@ -37,21 +44,33 @@ pub(crate) enum Op {
     Data(u32),
     /// 1, 2 or 4 bytes of the window, the most significant first.
     Bytes(u8, u8),
+    /// What was read into a register last; 0 before.
+    Register(u16),
     And(Value, Value),
     Or(Value, Value),
     Xor(Value, Value),
     Add(Value, Value),
+    Subtract(Value, Value),
+    Multiply(Value, Value),
+    /// By 0: 0.
+    Divide(Value, Value),
+    Remainder(Value, Value),
     /// Shifted to the left and to the right by less than 64.
     Left(Value, u8),
     Right(Value, u8),
+    /// The same by a value. By 64 or more: 0.
+    LeftBy(Value, Value),
+    RightBy(Value, Value),
 }
 
 impl Op {
     /// What it refers to.
     pub(crate) fn needs(self) -> impl Iterator<Item = Value> {
         let needs = match self {
-            Op::Constant(_) | Op::Input(_) | Op::Data(_) | Op::Bytes(..) => [None, None],
-            Op::And(a, b) | Op::Or(a, b) | Op::Xor(a, b) | Op::Add(a, b) => [Some(a), Some(b)],
+            Op::Constant(_) | Op::Input(_) | Op::Data(_) | Op::Bytes(..) | Op::Register(_) => [None, None],
+            Op::And(a, b) | Op::Or(a, b) | Op::Xor(a, b) => [Some(a), Some(b)],
+            Op::Add(a, b) | Op::Subtract(a, b) | Op::Multiply(a, b) => [Some(a), Some(b)],
+            Op::Divide(a, b) | Op::Remainder(a, b) | Op::LeftBy(a, b) | Op::RightBy(a, b) => [Some(a), Some(b)],
             Op::Left(a, _) | Op::Right(a, _) => [Some(a), None],
         };
         needs.into_iter().flatten()
@@ -90,12 +109,43 @@ impl Test {
     }
 }
 
+/// Bytes of a slice: in which, where, and 1, 2 or 4 of them, the most significant first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Read {
+    pub(crate) slice: u8,
+    pub(crate) at: Value,
+    pub(crate) count: u8,
+}
+
 /// How a block ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum End {
     Answer(u32),
     /// Goes on with the first if the test holds, with the second if not: blocks that were there before.
     Branch(Test, Label, Label),
+    /// Reads into a register and goes on with the first if the bytes are there, with the second, and nothing read, if not.
+    Read(Read, u16, Label, Label),
+}
+
+impl End {
+    /// Where it goes on.
+    pub(crate) fn ways(self) -> impl Iterator<Item = Label> {
+        let ways = match self {
+            End::Answer(_) => [None, None],
+            End::Branch(_, one, other) | End::Read(_, _, one, other) => [Some(one), Some(other)],
+        };
+        ways.into_iter().flatten()
+    }
+
+    /// The values that it depends on.
+    pub(crate) fn needs(self) -> impl Iterator<Item = Value> {
+        let needs = match self {
+            End::Answer(_) => [None, None],
+            End::Branch(test, ..) => test.values().map(Some),
+            End::Read(read, ..) => [Some(read.at), None],
+        };
+        needs.into_iter().flatten()
+    }
 }
 
 /// All values are found first, then bytes are changed and words handed on, then it ends; tests are of the values before the change.
@@ -106,47 +156,13 @@ pub(crate) struct Block {
     pub(crate) end: End,
 }
 
-/// Why something is no program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Bytes outside the window, or another number of them than 1, 2 or 4.
-    Window {
-        /// Where they begin.
-        at: usize,
-        /// How many.
-        count: usize,
-    },
-    /// No such input.
-    Input(usize),
-    /// No such word beside the answer.
-    Result(usize),
-    /// More data than [`MOST_DATA`] words.
-    Data(usize),
-    /// A shift by 64 or more.
-    Shift(u32),
-    /// A value or a label of another program.
-    Stranger,
-    /// More values or blocks than a program may have.
-    TooLarge,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Window { at, count } => {
-                write!(f, "{count} bytes at {at}: a program sees 1, 2 or 4 bytes at a time within the first {WINDOW}")
-            }
-            Fault::Input(number) => write!(f, "input {number}: there are {INPUTS}, from 0 on"),
-            Fault::Result(number) => write!(f, "word {number} beside the answer: there are {RESULTS}, from 0 on"),
-            Fault::Data(number) => write!(f, "word {number} of the data: there are {MOST_DATA} at most, from 0 on"),
-            Fault::Shift(bits) => write!(f, "a shift by {bits}: 63 is the most"),
-            Fault::Stranger => f.write_str("a value or a label of another program"),
-            Fault::TooLarge => write!(f, "more than {MOST_VALUES} values or {MOST_BLOCKS} blocks"),
-        }
+impl Block {
+    /// The values that are used in it.
+    pub(crate) fn values(&self) -> impl Iterator<Item = Value> {
+        let handed = self.results.iter().map(|result| result.value);
+        self.stores.iter().map(|store| store.value).chain(handed).chain(self.end.needs())
     }
 }
-
-impl std::error::Error for Fault {}
 
 /// Makes a program, from its ends to its beginning: a block leads only to blocks that there are already, so that every way through it ends.
 ///
@@ -156,6 +172,8 @@ pub struct Builder {
     program: Program,
     /// Values that there are: what is asked for again is the same.
     known: HashMap<Op, Value>,
+    /// The same of blocks.
+    known_blocks: HashMap<Block, Label>,
     fault: Option<Fault>,
 }
 
@@ -168,6 +186,10 @@ pub struct Program {
     pub(crate) entry: u32,
     /// How many words of data it sees.
     pub(crate) data: u32,
+    /// Whether it looks at a window, its data or the words beside the answer.
+    pub(crate) has_window: bool,
+    /// Whether it looks at slices.
+    pub(crate) has_slices: bool,
 }
 
 impl Builder {
@@ -205,6 +227,7 @@ impl Builder {
             self.wrong(Fault::Window { at, count });
             return (0, 1);
         }
+        self.program.has_window = true;
         (at as u8, count as u8)
     }
 
@@ -228,6 +251,7 @@ impl Builder {
             self.wrong(Fault::Data(words));
             return;
         }
+        self.program.has_window = true;
         self.program.data = self.program.data.max(words as u32);
     }
 
@@ -238,6 +262,7 @@ impl Builder {
             return self.constant(0);
         }
         let number = number as u32;
+        self.program.has_window = true;
         self.program.data = self.program.data.max(number + 1);
         self.value(Op::Data(number))
     }
@@ -268,6 +293,51 @@ impl Builder {
         self.value(Op::Add(one, other))
     }
 
+    /// The difference; what is less than 0 is more by 2^64.
+    pub fn subtract(&mut self, one: Value, other: Value) -> Value {
+        self.value(Op::Subtract(one, other))
+    }
+
+    /// The product; what is more than 64 bits is lost.
+    pub fn multiply(&mut self, one: Value, other: Value) -> Value {
+        self.value(Op::Multiply(one, other))
+    }
+
+    /// The quotient without a sign; 0 where it is divided by 0.
+    pub fn divide(&mut self, one: Value, other: Value) -> Value {
+        self.value(Op::Divide(one, other))
+    }
+
+    /// What is left by the division; 0 where it is divided by 0.
+    pub fn remainder(&mut self, one: Value, other: Value) -> Value {
+        self.value(Op::Remainder(one, other))
+    }
+
+    /// Shifted to the left by a value; 0 if by 64 or more.
+    pub fn left_by(&mut self, value: Value, bits: Value) -> Value {
+        self.value(Op::LeftBy(value, bits))
+    }
+
+    /// Shifted to the right by a value; 0 if by 64 or more.
+    pub fn right_by(&mut self, value: Value, bits: Value) -> Value {
+        self.value(Op::RightBy(value, bits))
+    }
+
+    /// What was read into a register last; 0 if nothing was.
+    pub fn register(&mut self, number: usize) -> Value {
+        let number = self.checked_register(number);
+        self.value(Op::Register(number))
+    }
+
+    fn checked_register(&mut self, number: usize) -> u16 {
+        if number >= REGISTERS {
+            self.wrong(Fault::Register(number));
+            return 0;
+        }
+        self.program.has_slices = true;
+        number as u16
+    }
+
     fn shift(&mut self, bits: u32) -> u8 {
         if bits >= u64::BITS {
             self.wrong(Fault::Shift(bits));
@@ -289,18 +359,14 @@ impl Builder {
     }
 
     fn block(&mut self, stores: Vec<Store>, results: Vec<Given>, end: End) -> Label {
+        let block = Block { stores, results, end };
+        if let Some(known) = self.known_blocks.get(&block) {
+            return *known;
+        }
         let number = self.program.blocks.len();
         let values = self.program.ops.len();
-        let handed = results.iter().map(|result| result.value);
-        let mut used: Vec<Value> = stores.iter().map(|store| store.value).chain(handed).collect();
-        if let End::Branch(test, yes, no) = end {
-            used.extend(test.values());
-            if [yes, no].iter().any(|label| label.0 as usize >= number) {
-                self.wrong(Fault::Stranger);
-                return Label(0);
-            }
-        }
-        if used.iter().any(|value| value.0 as usize >= values) {
+        if end.ways().any(|label| label.0 as usize >= number) || block.values().any(|value| value.0 as usize >= values)
+        {
             self.wrong(Fault::Stranger);
             return Label(0);
         }
@@ -308,8 +374,10 @@ impl Builder {
             self.wrong(Fault::TooLarge);
             return Label(0);
         }
-        self.program.blocks.push(Block { stores, results, end });
-        Label(number as u32)
+        let label = Label(number as u32);
+        self.known_blocks.insert(block.clone(), label);
+        self.program.blocks.push(block);
+        label
     }
 
     /// An end: the answer.
@@ -336,6 +404,7 @@ impl Builder {
                 self.wrong(Fault::Result(*word));
                 continue;
             }
+            self.program.has_window = true;
             results.push(Given { word: *word as u8, value: *value });
         }
         self.block(Vec::new(), results, End::Answer(answer))
@@ -344,6 +413,28 @@ impl Builder {
     /// A part that goes on with `yes` if the test holds, and else with `no`.
     pub fn branch(&mut self, test: Test, yes: Label, no: Label) -> Label {
         self.block(Vec::new(), Vec::new(), End::Branch(test, yes, no))
+    }
+
+    /// A part that reads 1, 2 or 4 bytes of a slice into a register, the most significant first, and goes on with `there` if the slice has them, and
+    /// else with `beyond`.
+    pub fn read(
+        &mut self,
+        (slice, at, count): (usize, Value, usize),
+        register: usize,
+        there: Label,
+        beyond: Label,
+    ) -> Label {
+        let register = self.checked_register(register);
+        if slice >= SLICES {
+            self.wrong(Fault::Slice(slice));
+            return Label(0);
+        }
+        if !matches!(count, 1 | 2 | 4) {
+            self.wrong(Fault::Count(count));
+            return Label(0);
+        }
+        let read = Read { slice: slice as u8, at, count: count as u8 };
+        self.block(Vec::new(), Vec::new(), End::Read(read, register, there, beyond))
     }
 
     /// The program that begins with this part.
@@ -355,6 +446,9 @@ impl Builder {
         if entry.0 as usize >= self.program.blocks.len() {
             self.wrong(Fault::Stranger);
         }
+        if self.program.has_window && self.program.has_slices {
+            self.wrong(Fault::Mixed);
+        }
         self.program.entry = entry.0;
         self.fault.map_or(Ok(self.program), Err)
     }
@@ -364,65 +458,5 @@ impl Program {
     /// How many words of data it sees.
     pub fn data(&self) -> usize {
         self.data as usize
-    }
-
-    /// What it answers, what it changes, and what it hands on: its meaning, word by word. Words of data that are not there are zeroes.
-    pub fn interpret(
-        &self,
-        window: &mut [u8; WINDOW],
-        inputs: [u64; INPUTS],
-        data: &[u32],
-        results: &mut [u32; RESULTS],
-    ) -> u32 {
-        let mut at = self.entry;
-        loop {
-            let Some(block) = self.blocks.get(at as usize) else { return 0 };
-            let values = self.values(window, inputs, data);
-            let value = |value: Value| values.get(value.0 as usize).copied().unwrap_or(0);
-            for store in &block.stores {
-                let bytes = value(store.value).to_be_bytes();
-                let count = usize::from(store.count);
-                let places = window.iter_mut().skip(store.at.into()).take(count);
-                places.zip(bytes.iter().skip(bytes.len() - count)).for_each(|(place, byte)| *place = *byte);
-            }
-            for result in &block.results {
-                if let Some(place) = results.get_mut(usize::from(result.word)) {
-                    *place = value(result.value) as u32;
-                }
-            }
-            let (test, yes, no) = match block.end {
-                End::Answer(answer) => return answer,
-                End::Branch(test, yes, no) => (test, yes, no),
-            };
-            let holds = match test {
-                Test::Same(one, other) => value(one) == value(other),
-                Test::AtLeast(one, other) => value(one) >= value(other),
-            };
-            at = if holds { yes.0 } else { no.0 };
-        }
-    }
-
-    /// All values.
-    fn values(&self, window: &[u8; WINDOW], inputs: [u64; INPUTS], data: &[u32]) -> Vec<u64> {
-        let mut values: Vec<u64> = Vec::with_capacity(self.ops.len());
-        for op in &self.ops {
-            let value = |value: Value| values.get(value.0 as usize).copied().unwrap_or(0);
-            values.push(match *op {
-                Op::Constant(number) => number,
-                Op::Input(number) => inputs.get(usize::from(number)).copied().unwrap_or(0),
-                Op::Data(number) => data.get(number as usize).copied().unwrap_or(0).into(),
-                Op::Bytes(at, count) => {
-                    let bytes = window.iter().skip(at.into()).take(count.into());
-                    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
-                }
-                Op::And(a, b) => value(a) & value(b),
-                Op::Or(a, b) => value(a) | value(b),
-                Op::Xor(a, b) => value(a) ^ value(b),
-                Op::Add(a, b) => value(a).wrapping_add(value(b)),
-                Op::Left(a, bits) => value(a) << bits,
-                Op::Right(a, bits) => value(a) >> bits,
-            });
-        }
-        values
     }
 }

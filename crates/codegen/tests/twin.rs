@@ -107,6 +107,9 @@ proptest! {
                 let answer = code.run(&mut compiled, inputs, &mut given);
                 prop_assert_eq!(answer, program.interpret(&mut interpreted, inputs, &data, &mut wanted));
                 prop_assert_eq!((compiled, given), (interpreted, wanted));
+                let (mut shortened, mut results) = (window, [9; RESULTS]);
+                prop_assert_eq!(program.shortened().interpret(&mut shortened, inputs, &data, &mut results), answer);
+                prop_assert_eq!((shortened, results), (interpreted, wanted));
                 // With the same data from elsewhere, of which there may be more, and not with fewer.
                 let (mut again, mut results) = (window, [9; RESULTS]);
                 code.data_mut().fill(0);

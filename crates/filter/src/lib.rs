@@ -3,7 +3,7 @@
 //! The language is that of pcap-filter(7), and libpcap is its definition: `tests/libpcap.rs` compares
 //! the two on a corpus of frames. An expression is parsed to a typed tree (`ast`), lowered to tests of
 //! bytes at offsets that no longer depend on the order of words (`lower`), and evaluated over a frame
-//! (`test`). Frames are Ethernet frames, from the destination address on.
+//! (`test`), or by machine code that does the same (`machine`). Frames are Ethernet frames, from the destination address on.
 //!
 //! Three rules of libpcap surprise, and are kept:
 //! - `and` and `or` have equal precedence and associate to the left; parentheses say what was meant.
@@ -20,22 +20,28 @@ mod ast;
 mod error;
 mod lexer;
 mod lower;
+mod machine;
 mod names;
 mod parser;
 mod test;
 
 pub use error::FilterError;
 
+use std::sync::{Arc, OnceLock};
+
+use machine::Machine;
 use test::{Frame, Test};
 
 /// The longest expression that is read, in bytes.
 pub const MAX_LENGTH: usize = 4096;
 
-/// A filter expression, ready to be put to frames.
+/// A filter expression, ready to be put to frames. Clones share what was made of it.
 #[derive(Debug, Clone)]
 pub struct Filter {
-    text: String,
-    test: Option<Test>,
+    text: Arc<str>,
+    test: Option<Arc<Test>>,
+    /// Machine code, if it was asked for and could be made.
+    code: Arc<OnceLock<Option<Machine>>>,
 }
 
 impl Filter {
@@ -47,10 +53,23 @@ impl Filter {
     /// was expected there, and what to write instead.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         let test = match parser::parse(text)? {
-            Some(expression) => Some(lower::lower(&expression)?),
+            Some(expression) => Some(Arc::new(lower::lower(&expression)?)),
             None => None,
         };
-        Ok(Self { text: text.to_owned(), test })
+        Ok(Self { text: text.into(), test, code: Arc::default() })
+    }
+
+    /// Makes machine code of the expression, for this filter and all its clones, which decides from then on. Where none can be made, as of very long
+    /// expressions, they go on without; what matches is the same. It takes milliseconds, and memory, which is freed with the last clone: for
+    /// filters that many packets are put to, and not on the threads that carry these.
+    pub fn compile(&self) {
+        self.code.get_or_init(|| self.test.as_deref().and_then(Machine::of));
+    }
+
+    /// Whether there is machine code.
+    #[must_use]
+    pub fn is_compiled(&self) -> bool {
+        matches!(self.code.get(), Some(Some(_)))
     }
 
     /// Whether a whole Ethernet frame matches.
@@ -73,8 +92,13 @@ impl Filter {
         self.holds(Frame { bytes: frame, length, tags: u32::try_from(tags).unwrap_or(u32::MAX) })
     }
 
+    #[inline]
     fn holds(&self, frame: Frame<'_>) -> bool {
-        self.test.as_ref().is_none_or(|test| test.holds(frame) == Some(true))
+        let code = self.code.get().and_then(Option::as_ref);
+        match code.and_then(|code| code.passes(frame)) {
+            Some(passes) => passes,
+            None => self.test.as_ref().is_none_or(|test| test.holds(frame) == Some(true)),
+        }
     }
 
     /// The expression as it was written.

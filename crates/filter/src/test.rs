@@ -15,7 +15,7 @@ pub(crate) struct Frame<'a> {
 }
 
 /// Bytes of the two addresses that a frame begins with.
-const ADDRESSES: u32 = 12;
+pub(crate) const ADDRESSES: u32 = 12;
 
 impl Frame<'_> {
     /// The number of `width` bytes at `offset`, in network order.

@@ -8,6 +8,7 @@ use weir_filter::Filter;
 use weir_ip::InterfaceId;
 
 use crate::config::{EchoPort, LwaftrConfig, SideConfig};
+use crate::words::FilterText;
 
 /// Of one side.
 #[derive(Clone, Debug)]
@@ -38,8 +39,8 @@ impl Side {
             icmp_errors: config.icmp_errors,
             rate: (config.error_rate.packets, config.error_rate.period.nanos()),
             fragments: (config.reassembly.fragments as usize, config.reassembly.per_packet as usize),
-            ingress: config.ingress_filter.as_ref().map(|filter| filter.0.clone()),
-            egress: config.egress_filter.as_ref().map(|filter| filter.0.clone()),
+            ingress: config.ingress_filter.as_ref().map(compiled),
+            egress: config.egress_filter.as_ref().map(compiled),
         }
     }
 
@@ -48,6 +49,12 @@ impl Side {
     pub(crate) fn has(&self, interface: InterfaceId) -> bool {
         self.interfaces.as_ref().is_none_or(|all| all.get(usize::from(interface)) == Some(&true))
     }
+}
+
+/// A filter that is put to packets from now on.
+fn compiled(filter: &FilterText) -> Filter {
+    filter.0.compile();
+    filter.0.clone()
 }
 
 /// See the module.

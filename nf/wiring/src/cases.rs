@@ -17,6 +17,14 @@ const LENGTH: usize = 60;
 pub(crate) fn all() -> Vec<Case> {
     let matching = "wiring { receive = { [\"in\"] = \"udp\" },
         stages = { udp = { kind = \"match\", filter = \"udp\", ways = { out = \"port out\" } } } }";
+    // Packets that are asked all that it has to ask of UDP, and of TCP once.
+    let either = |compile: bool| {
+        format!(
+            "wiring {{ receive = {{ [\"in\"] = \"either\" }}, stages = {{ either = {{
+                kind = \"match\", filter = \"udp dst port 53 or (tcp and net 10.0.0.0/8)\", compile = {compile},
+                ways = {{ out = \"drop\", other = \"port out\" }} }} }} }}"
+        )
+    };
     let steps4 = steps("ipv4", ("198.51.100.2", "198.18.0.0/15"), &["options", "arp"]);
     let steps6 = steps("ipv6", ("2001:db8:2::2", "2001:db9::/32"), &["options", "nd", "link"]);
     let routed: Prepare = |_, ports, _| routed(ports);
@@ -25,6 +33,12 @@ pub(crate) fn all() -> Vec<Case> {
         |name, help, script, prepare| Case { name, help, needs: &[], script, port_keys: "", knobs: &[], prepare };
     vec![
         Case::plain("match", "64-byte UDP packets through a stage that matches them", matching.to_owned()),
+        Case::plain(
+            "match-either",
+            "the same that are neither DNS nor TCP of a network, which a stage asks for",
+            either(true),
+        ),
+        Case::plain("match-either-tests", "the same without machine code", either(false)),
         router(
             "router",
             "the same to one address through the steps of the router: check, look up, rewrite",

@@ -1,5 +1,7 @@
 //! From two captures to a report.
 
+use weir_filter::Filter;
+
 use crate::gather::{Gatherer, Progress};
 use crate::hash::Hasher;
 use crate::matching::{Learned, Matching, Tally};
@@ -24,6 +26,8 @@ pub fn analyse<S: Source, R: Source>(
     received: &mut R,
     progress: Progress<'_>,
 ) -> Result<Report, String> {
+    // Captures have many packets.
+    [&options.filter_sent, &options.filter_received].into_iter().flatten().for_each(Filter::compile);
     let hasher = Hasher::random();
     let (mut streams, mut ways) = (Streams::new(options.profile), Ways::default());
     let gatherer = |side, filter| Gatherer { side, model: options.model.as_ref(), filter, hasher };

@@ -33,7 +33,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("crates/measure", &["crates/stat", "crates/wire"]),
-    ("crates/filter", &["crates/wire"]),
+    ("crates/filter", &["crates/wire", "crates/codegen"]),
     ("crates/flows", &["crates/wire", "crates/stage"]),
     ("crates/openflow", &[]),
     ("crates/tls", &[]),
