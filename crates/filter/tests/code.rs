@@ -147,6 +147,33 @@ fn every_place_is_where_it_is() {
     }
 }
 
+/// The same of places that are computed, in frames with tags: within the addresses, and across their end.
+#[test]
+fn every_computed_place_is_where_it_is_beside_tags() {
+    for at in 0..80_usize {
+        let [plain, code] = both(&format!("ether[len - {}] = 7", 80 - at));
+        for marked in 0..84 {
+            let mut frame = [0; 84];
+            frame[marked] = 7;
+            let moved = if marked >= 16 { marked - 4 } else { marked };
+            let is_seen = !(12..16).contains(&marked) && moved == at;
+            assert_eq!(code.matches_untagged(&frame, 4), is_seen, "{at} {marked}");
+            assert_eq!(plain.matches_untagged(&frame, 4), is_seen, "{at} {marked}");
+        }
+    }
+    // A header that says to have no length: what would be behind it is before it, and may be within the addresses.
+    for back in 1..=14 {
+        let [plain, code] = both(&format!("tcp[0 - {back}] = 7"));
+        for marked in 0..12 {
+            let mut frame = [0; 84];
+            (frame[marked], frame[16], frame[18], frame[27]) = (7, 8, 0x40, 6);
+            let is_seen = marked == 14 - back;
+            assert_eq!(plain.matches_untagged(&frame, 4), is_seen, "{back} {marked}");
+            assert_eq!(code.matches_untagged(&frame, 4), is_seen, "{back} {marked}");
+        }
+    }
+}
+
 /// What is too long for code goes on without.
 #[test]
 fn what_is_too_long_goes_on_without_code() {
