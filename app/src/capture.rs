@@ -2,7 +2,7 @@
 //!
 //! Workers are never made to wait: copies go to a bounded queue, and what finds no room there is counted.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use weir_engine::{Event, Observer, What};
@@ -88,6 +88,8 @@ pub(crate) struct Copier {
     wanted: u64,
     /// What to add to the engine's time to get the time since 1970, nanoseconds.
     epoch: u64,
+    /// Whether every worker tells: until then one direction would be copied, and not the other one yet.
+    open: AtomicBool,
     seen: AtomicU64,
     missed: AtomicU64,
     copies: SyncSender<Copied>,
@@ -111,6 +113,7 @@ impl Copier {
             snap: snap as usize,
             wanted: count.unwrap_or(u64::MAX),
             epoch,
+            open: AtomicBool::new(false),
             seen: AtomicU64::new(0),
             missed: AtomicU64::new(0),
             copies,
@@ -158,7 +161,11 @@ impl Copier {
 
 impl Observer for Copier {
     fn event(&self, event: &Event<'_>) {
-        if !self.point.meets(event.what) || self.finished() || !self.filter.matches(event.bytes) {
+        if !self.point.meets(event.what)
+            || !self.open.load(Ordering::Acquire)
+            || self.finished()
+            || !self.filter.matches(event.bytes)
+        {
             return;
         }
         if self.seen.fetch_add(1, Ordering::AcqRel) >= self.wanted {
@@ -167,6 +174,10 @@ impl Observer for Copier {
         if self.copies.try_send(self.copy(event)).is_err() {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    fn all_tell(&self) {
+        self.open.store(true, Ordering::Release);
     }
 }
 
@@ -184,8 +195,24 @@ mod tests {
     }
 
     fn copier(word: &str, filter: &str, count: Option<u64>, snap: u32) -> (Copier, Receiver<Copied>) {
+        let made = closed(word, filter, count, snap);
+        made.0.all_tell();
+        made
+    }
+
+    fn closed(word: &str, filter: &str, count: Option<u64>, snap: u32) -> (Copier, Receiver<Copied>) {
         let point = Point::find(word, &ports(), &small()).unwrap();
         Copier::new(point, Filter::parse(filter).unwrap(), count, snap, 1000)
+    }
+
+    #[test]
+    fn nothing_is_copied_before_every_worker_tells() {
+        let (copier, copies) = closed("lan", "", Some(1), 100);
+        tell(&copier, &[1; 60], What::Received { port: 1 });
+        assert_eq!((copier.packets(), copies.try_iter().count()), (0, 0));
+        copier.all_tell();
+        tell(&copier, &[1; 60], What::Received { port: 1 });
+        assert_eq!((copier.packets(), copies.try_iter().count()), (1, 1));
     }
 
     #[test]
