@@ -136,9 +136,10 @@ impl Passes {
         let ways = if lookup.common().is_some() { ways } else { ways.among(self.find(border, lookup, ways.all())) };
         let ways = self.find_others(border, lookup, ways);
         self.approach(border, lookup, ways);
-        if ways.from != 0 {
-            // Those of others cost no more than to leave them out would.
-            border.onward.lookup_batch(&self.four.0, &mut self.answers.0);
+        // Of all up to the last one: those of others cost no more than to leave them out would.
+        let count = BATCH - ways.from.leading_zeros() as usize;
+        if let (Some(destinations), Some(answers)) = (self.four.0.get(..count), self.answers.0.get_mut(..count)) {
+            border.onward.lookup_batch(destinations, answers);
         }
         let mut done = Done::default();
         // Once more for those whose tunnels had to be looked up.
