@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod common;
+
+use common::{KINDS, combine};
 use proptest::prelude::*;
 use weir_codegen::{Builder, Code, Fault, INPUTS, Label, Program, REGISTERS, SLICES, SliceCode, Test, Value};
 
@@ -25,7 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => number.prop_map(Step::Constant),
         1 => (0..INPUTS).prop_map(Step::Input),
         2 => (0_usize..4).prop_map(Step::Register),
-        3 => (0_u8..10, any::<usize>(), any::<usize>()).prop_map(|(kind, one, other)| Step::Two(kind, one, other)),
+        3 => (0..KINDS, any::<usize>(), any::<usize>()).prop_map(|(kind, one, other)| Step::Two(kind, one, other)),
         1 => (any::<bool>(), any::<usize>(), 0_u32..64).prop_map(|(left, value, bits)| Step::Shift(left, value, bits)),
         3 => (any::<bool>(), any::<[usize; 4]>()).prop_map(|(same, which)| Step::Branch(same, which)),
         4 => ((0..SLICES, any::<usize>(), count), 0_usize..4, any::<[usize; 2]>())
@@ -46,21 +49,7 @@ fn program(steps: &[Step]) -> Program {
             Step::Constant(number) => builder.constant(*number),
             Step::Input(number) => builder.input(*number),
             Step::Register(number) => builder.register(*number),
-            Step::Two(kind, one, other) => {
-                let (one, other) = (value(*one), value(*other));
-                match kind {
-                    0 => builder.and(one, other),
-                    1 => builder.or(one, other),
-                    2 => builder.xor(one, other),
-                    3 => builder.subtract(one, other),
-                    4 => builder.multiply(one, other),
-                    5 => builder.divide(one, other),
-                    6 => builder.remainder(one, other),
-                    7 => builder.left_by(one, other),
-                    8 => builder.right_by(one, other),
-                    _ => builder.add(one, other),
-                }
-            }
+            Step::Two(kind, one, other) => combine(&mut builder, *kind, value(*one), value(*other)),
             Step::Shift(true, one, bits) => builder.left(value(*one), *bits),
             Step::Shift(false, one, bits) => builder.right(value(*one), *bits),
             Step::Branch(same, [one, other, yes, no]) => {

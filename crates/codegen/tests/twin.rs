@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod common;
+
+use common::{KINDS, combine};
 use proptest::prelude::*;
 use weir_codegen::{Builder, Code, Fault, INPUTS, Label, MOST_DATA, Program, RESULTS, Test, Value, WINDOW};
 
@@ -27,7 +30,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..INPUTS).prop_map(Step::Input),
         1 => (0_usize..8).prop_map(Step::Data),
         3 => place().prop_map(|(at, count)| Step::Bytes(at, count)),
-        3 => (0_u8..4, any::<usize>(), any::<usize>()).prop_map(|(kind, one, other)| Step::Two(kind, one, other)),
+        3 => (0..KINDS, any::<usize>(), any::<usize>()).prop_map(|(kind, one, other)| Step::Two(kind, one, other)),
         1 => (any::<bool>(), any::<usize>(), 0_u32..64).prop_map(|(left, value, bits)| Step::Shift(left, value, bits)),
         3 => (any::<bool>(), any::<[usize; 4]>()).prop_map(|(same, which)| Step::Branch(same, which)),
         2 => (proptest::collection::vec((place(), any::<usize>()), 0..4), any::<u32>()).prop_map(|(changes, answer)| {
@@ -49,15 +52,7 @@ fn program(steps: &[Step]) -> Program {
             Step::Input(number) => builder.input(*number),
             Step::Data(number) => builder.data(*number),
             Step::Bytes(at, count) => builder.bytes(*at, *count),
-            Step::Two(kind, one, other) => {
-                let (one, other) = (value(*one), value(*other));
-                match kind {
-                    0 => builder.and(one, other),
-                    1 => builder.or(one, other),
-                    2 => builder.xor(one, other),
-                    _ => builder.add(one, other),
-                }
-            }
+            Step::Two(kind, one, other) => combine(&mut builder, *kind, value(*one), value(*other)),
             Step::Shift(true, one, bits) => builder.left(value(*one), *bits),
             Step::Shift(false, one, bits) => builder.right(value(*one), *bits),
             Step::Branch(same, [one, other, yes, no]) => {

@@ -3,11 +3,8 @@
 
 use crate::common;
 
-use common::{ACCESS, AFTR, INTERNET, Rig, four, six, udp, usual};
+use common::{ACCESS, AFTR, B4, HOST, INTERNET, Rig, four, six, udp, usual};
 use serde_json::json;
-
-const B4: &str = "2001:db8:c::1";
-const HOST: &str = "198.51.100.3";
 
 fn up(b4: &str, aftr: &str, port: u16) -> Vec<u8> {
     six(b4, aftr, 4, 64, &four("203.0.113.1", HOST, 17, 64, &udp(port, 53, 30)))

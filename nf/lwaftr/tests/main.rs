@@ -8,4 +8,5 @@ mod flows;
 mod mutated;
 mod relay;
 mod routes;
+mod tunnels;
 mod twin;

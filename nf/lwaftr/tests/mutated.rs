@@ -3,11 +3,9 @@
 
 use crate::common;
 
-use common::{ACCESS, AFTR, INTERNET, Rig, SECOND, four, framed, six, two, udp, usual};
+use common::{ACCESS, AFTR, B4, INTERNET, Rig, SECOND, four, framed, six, two, udp, usual};
 use proptest::prelude::*;
 use serde_json::json;
-
-const B4: &str = "2001:db8:c::1";
 
 /// Right frames of each kind, with the port that they come by.
 fn seeds() -> Vec<(usize, Vec<u8>)> {

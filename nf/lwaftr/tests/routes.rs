@@ -3,12 +3,9 @@
 
 use crate::common;
 
-use common::{ACCESS, AFTR, INTERNET, PortSpec, ROUTERS, Rig, four, framed, six, two, udp, usual};
+use common::{ACCESS, AFTR, B4, HOST, INTERNET, PortSpec, ROUTERS, Rig, four, framed, six, two, udp, usual};
 use serde_json::{Value, json};
 use weir_stage::InterfaceInfo;
-
-const B4: &str = "2001:db8:c::1";
-const HOST: &str = "198.51.100.3";
 
 fn down(ttl: u8) -> Vec<u8> {
     four(HOST, "203.0.113.1", 17, ttl, &udp(53, 5000, 30))

@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use weir_dpdk_sys as sys;
 
 use crate::bpf::Objects;
-use crate::calls::{Calls, Link};
 use crate::devargs::Devargs;
 use crate::eal::{Calling, Eal};
 use crate::gate::Gate;
 use crate::pool::Mempool;
+use crate::rx_interrupt::{LinkWatch, RxInterrupt};
 use crate::xsk::{self, Rings};
 use crate::{Device, DpdkError, Kind};
 
@@ -86,7 +86,7 @@ pub(crate) struct Ethdev {
     /// device is.
     events: [RawFd; EVENTS],
     /// Of a device that was started with receive interrupts: what its link rings.
-    link: OnceLock<Link>,
+    link: OnceLock<LinkWatch>,
     /// Of such a device: whether a peer may take along what they are switched on in.
     is_shared: bool,
     /// The same, started: the BPF objects that came with its sockets.
@@ -213,7 +213,7 @@ impl Ethdev {
             let of = |queue| unsafe { sys::rte_eth_dev_rx_intr_ctl_q_get_fd(self.port, queue) };
             _ = self.receivers.set((0..setup.rx_queues).map(of).take_while(|fd| *fd >= 0).collect());
         } else if setup.interrupts {
-            _ = Link::watch(self.port).map(|link| self.link.set(link));
+            _ = LinkWatch::watch(self.port).map(|link| self.link.set(link));
         }
         self.addresses(&calling, setup)
     }
@@ -246,7 +246,7 @@ impl Ethdev {
     }
 
     /// What tells that packets came into a receive queue, where it was started with interrupts and the driver has one for it.
-    pub(crate) fn calls(&self, queue: u16) -> Option<Calls> {
+    pub(crate) fn rx_interrupt(&self, queue: u16) -> Option<RxInterrupt> {
         let told = self.events.get(usize::from(queue)).copied().filter(|event| *event >= 0);
         // SAFETY: a started port, a number of a queue. -1 where the driver has none.
         let event = told.unwrap_or_else(|| unsafe { sys::rte_eth_dev_rx_intr_ctl_q_get_fd(self.port, queue) });
@@ -255,7 +255,7 @@ impl Ethdev {
         }
         // SAFETY: the driver's, for this queue, open as long as the device is.
         let event = unsafe { BorrowedFd::borrow_raw(event) };
-        Calls::of((self.port, queue), event, self.link.get()?, self.is_shared.then(Gate::new))
+        RxInterrupt::of((self.port, queue), event, self.link.get()?, self.is_shared.then(Gate::new))
     }
 
     /// Whether a queue hears nothing any more.

@@ -20,8 +20,6 @@ mod access;
 #[cfg(feature = "dpdk")]
 mod bpf;
 #[cfg(feature = "dpdk")]
-mod calls;
-#[cfg(feature = "dpdk")]
 mod claim;
 #[cfg(feature = "dpdk")]
 mod devargs;
@@ -47,6 +45,8 @@ mod pool;
 mod port;
 #[cfg(feature = "dpdk")]
 mod queue;
+#[cfg(feature = "dpdk")]
+mod rx_interrupt;
 #[cfg(feature = "dpdk")]
 mod sockets;
 #[cfg(feature = "dpdk")]

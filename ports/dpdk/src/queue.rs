@@ -11,10 +11,10 @@ use weir_packet::header::Header;
 use weir_packet::{Batch, Burst, Packet, Pool, REACH};
 use weir_stage::{Rx, Traffic, Tx};
 
-use crate::calls::Calls;
 use crate::ethdev::Ethdev;
 use crate::gate::Gate;
 use crate::pool::{DpdkPool, Mempool, Piece};
+use crate::rx_interrupt::RxInterrupt;
 
 /// A receive queue. The device lives at least as long.
 pub(crate) struct DpdkRx {
@@ -27,7 +27,7 @@ pub(crate) struct DpdkRx {
     blank: bool,
     remark: Option<String>,
     gate: Option<Gate>,
-    calls: Option<Calls>,
+    interrupt: Option<RxInterrupt>,
     burst: Burst,
     lost: Lost,
 }
@@ -49,8 +49,8 @@ impl DpdkRx {
         remark: Option<String>,
         gate: Option<Gate>,
     ) -> DpdkRx {
-        let calls = device.calls(queue);
-        DpdkRx { device, queue, pool, most, blank, remark, gate, calls, burst: Burst::new(), lost: Lost::default() }
+        let interrupt = device.rx_interrupt(queue);
+        DpdkRx { device, queue, pool, most, blank, remark, gate, interrupt, burst: Burst::new(), lost: Lost::default() }
     }
 
     /// Receives up to `room` packets into the (empty) burst. Returns how many bytes they have.
@@ -162,15 +162,15 @@ impl Rx for DpdkRx {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match &self.calls {
-            Some(calls) => Some(calls.descriptor()),
+        match &self.interrupt {
+            Some(interrupt) => Some(interrupt.descriptor()),
             None => self.device.descriptor(self.queue),
         }
     }
 
     fn listen(&mut self, on: bool) {
-        if let Some(calls) = &mut self.calls {
-            calls.listen(on);
+        if let Some(interrupt) = &mut self.interrupt {
+            interrupt.listen(on);
         }
     }
 

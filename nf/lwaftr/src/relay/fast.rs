@@ -3,12 +3,13 @@
 //! it came.
 
 mod done;
+mod ingress;
 mod rewrite;
 mod route;
 mod sought;
 
 use weir_filter::Filter;
-use weir_ip::{Arrived, Ingress, InterfaceId, PortView};
+use weir_ip::{Arrived, Ingress};
 use weir_packet::{BATCH, Batch, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, Frame, LinkPattern, NO_FRAME};
@@ -17,13 +18,14 @@ use weir_wire::port_sets::PortSets;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, ipv4};
 
 use self::done::Done;
+use self::ingress::{IngressCache, Sides};
 use self::rewrite::{Decapsulator, Encapsulator};
 use self::route::Unknown;
 use self::sought::{ByArray, ByIndex, Lookup, Sought};
 use super::sort::tags_in_front;
 use super::{Relay, Stand};
 use crate::border::Border;
-use crate::rules::{Rules, Side};
+use crate::rules::Side;
 use crate::table::{Direction, Softwires};
 
 /// What is found out about the packets of a batch, pass by pass.
@@ -161,7 +163,7 @@ impl Passes {
         (border, ingress, kernel): (&Border, &Ingress, Kernel),
         lookup: impl Lookup,
     ) -> Ways {
-        let mut doors = Doors::new(&border.rules, ingress);
+        let mut ingress = IngressCache::new(&border.rules, ingress);
         let mut headers = Headers::default();
         let (mut ways, mut rest) = (Ways::default(), batch.live());
         // Most batches are of one family, that of the first packet: the other one's loop has nothing to do then.
@@ -172,9 +174,11 @@ impl Passes {
             .is_some_and(|first| u16::from_be_bytes(*first.window(Ethernet::LEN - 2)) == ethernet::IPV6);
         for _ in 0..2 {
             rest = match is_six {
-                true => self.read_six::<TAGGED>((batch, rest), &mut doors, (border, lookup), (&mut headers, &mut ways)),
+                true => {
+                    self.read_six::<TAGGED>((batch, rest), &mut ingress, (border, lookup), (&mut headers, &mut ways))
+                }
                 false => {
-                    self.read_four::<TAGGED>((batch, rest), &mut doors, (border, lookup), (&mut headers, &mut ways))
+                    self.read_four::<TAGGED>((batch, rest), &mut ingress, (border, lookup), (&mut headers, &mut ways))
                 }
             };
             if rest == 0 {
@@ -191,7 +195,7 @@ impl Passes {
     fn read_four<'b, const TAGGED: bool>(
         &mut self,
         (batch, among): (&'b Batch, u64),
-        doors: &mut Doors<'_>,
+        ingress: &mut IngressCache<'_>,
         (border, lookup): (&Border, impl Lookup),
         (headers, ways): (&mut Headers<'b>, &mut Ways),
     ) -> u64 {
@@ -203,10 +207,10 @@ impl Passes {
             #[inline(always)]
             |slot, packet| {
                 let at = slot.index();
-                let Some(l3) = doors.enter::<TAGGED>(batch.lanes.port[slot], packet) else { return };
+                let Some(l3) = ingress.enter::<TAGGED>(batch.lanes.port[slot], packet) else { return };
                 let front: &[u8; KIND + FRONT] = packet.window(l3.wrapping_sub(KIND));
                 let kind = u32::from_le_bytes(*part(front, 0));
-                if kind & Sides::FOUR != doors.sides.four {
+                if kind & Sides::FOUR != ingress.sides().four {
                     rest |= slot.bit();
                     return;
                 }
@@ -236,7 +240,7 @@ impl Passes {
     fn read_six<'b, const TAGGED: bool>(
         &mut self,
         (batch, among): (&'b Batch, u64),
-        doors: &mut Doors<'_>,
+        ingress: &mut IngressCache<'_>,
         (border, lookup): (&Border, impl Lookup),
         (headers, ways): (&mut Headers<'b>, &mut Ways),
     ) -> u64 {
@@ -249,10 +253,10 @@ impl Passes {
             #[inline(always)]
             |slot, packet| {
                 let at = slot.index();
-                let Some(l3) = doors.enter::<TAGGED>(batch.lanes.port[slot], packet) else { return };
+                let Some(l3) = ingress.enter::<TAGGED>(batch.lanes.port[slot], packet) else { return };
                 let front: &[u8; KIND + Ipv6::LEN + FRONT] = packet.window(l3.wrapping_sub(KIND));
                 let kind = u32::from_le_bytes(*part(front, 0));
-                if kind & Sides::SIX != doors.sides.six {
+                if kind & Sides::SIX != ingress.sides().six {
                     rest |= slot.bit();
                     return;
                 }
@@ -403,73 +407,6 @@ impl Default for Headers<'_> {
         Headers { frames: [&NO_FRAME; BATCH], lengths: [0; BATCH] }
     }
 }
-
-/// By which interfaces packets come in: those of the port of the packet before are at hand.
-struct Doors<'t> {
-    rules: &'t Rules,
-    ingress: &'t Ingress,
-    port: u16,
-    view: PortView<'t>,
-    mac: u64,
-    /// Of the interface of the packet that entered last.
-    sides: Sides,
-}
-
-impl<'t> Doors<'t> {
-    #[inline(always)]
-    fn new(rules: &'t Rules, ingress: &'t Ingress) -> Doors<'t> {
-        Doors { rules, ingress, port: u16::MAX, view: ingress.port(u16::MAX), mac: u64::MAX, sides: Sides::NONE }
-    }
-
-    /// Where the network header begins of a packet that came by a port; `None` if it is for somebody else's station.
-    #[inline(always)]
-    fn enter<const TAGGED: bool>(&mut self, port: u16, packet: &Packet) -> Option<usize> {
-        let Doors { rules, ingress, .. } = *self;
-        if port != self.port {
-            (self.port, self.view, self.mac) = (port, ingress.port(port), ingress.mac_word(port));
-            self.sides = Sides::of(rules, ingress, ingress.untagged_of(port));
-        }
-        if TAGGED {
-            let entered = self.view.enter(packet.window(0));
-            self.sides = Sides::of(rules, ingress, entered.interface);
-            return entered.is_ours.then_some(usize::from(entered.l3));
-        }
-        (u64::from_le_bytes(*packet.window(0)) & MAC_BITS == self.mac).then_some(Ethernet::LEN)
-    }
-}
-
-/// On which sides of the relay an interface is: what the four bytes from the EtherType on must be there, as a little-endian word, and [`Sides::NEVER`]
-/// where none may come.
-#[derive(Clone, Copy)]
-struct Sides {
-    four: u32,
-    six: u32,
-}
-
-impl Sides {
-    const NONE: Sides = Sides { four: Sides::NEVER, six: Sides::NEVER };
-    /// What no word is of which the bits are taken that count.
-    const NEVER: u32 = u32::MAX;
-    /// The bits that count: the EtherType of IPv4, whose header is checked later; that of IPv6, and the version.
-    const FOUR: u32 = u32::from_le_bytes([0xff, 0xff, 0, 0]);
-    const SIX: u32 = u32::from_le_bytes([0xff, 0xff, 0xf0, 0]);
-    /// The congestion marks of IPv6 (RFC 3168), the last two bits of the traffic class.
-    const ECN: u32 = u32::from_le_bytes([0, 0, 0, 0x30]);
-
-    #[inline(always)]
-    fn of(rules: &Rules, ingress: &Ingress, interface: InterfaceId) -> Sides {
-        const FOUR: u32 = ethernet::IPV4.swap_bytes() as u32;
-        const VERSION: u32 = u32::from_le_bytes([0, 0, 0x60, 0]);
-        const SIX: u32 = ethernet::IPV6.swap_bytes() as u32 | VERSION;
-        let vrf = ingress.vrf_of(interface);
-        let is_four = rules.four.has(interface) && vrf == rules.vrfs[0];
-        let is_six = rules.six.has(interface) && vrf == rules.vrfs[1];
-        Sides { four: if is_four { FOUR } else { Sides::NEVER }, six: if is_six { SIX } else { Sides::NEVER } }
-    }
-}
-
-/// The bits of a MAC address in a little-endian word.
-const MAC_BITS: u64 = (1 << 48) - 1;
 
 /// Bytes that follow the usual IPv6 header of a tunnel of which there are so many bytes: it is whole, and is of IPv4.
 #[inline(always)]

@@ -45,6 +45,15 @@ pub const ACCESS: usize = 1;
 /// The relay's end of tunnels, and others.
 pub const AFTR: &str = "2001:db8:a::1";
 
+/// A customer's end of tunnels, and somebody on the Internet.
+pub const B4: &str = "2001:db8:c::1";
+pub const HOST: &str = "198.51.100.3";
+
+/// What a customer sends from a port to [`HOST`], in a tunnel with these ends.
+pub fn up(b4: &str, aftr: &str, port: u16) -> Vec<u8> {
+    six(b4, aftr, 4, 64, &four("203.0.113.1", HOST, 17, 64, &udp(port, 53, 30)))
+}
+
 /// One port on each side.
 pub fn two() -> Vec<PortSpec> {
     let port = |name, address: &str, mac| PortSpec { name, addresses: vec![address.to_owned()], mac, mtu: 1500 };

@@ -8,6 +8,7 @@ use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, flow, ipv4};
 use super::Passes;
 use super::done::{Outcome, Positions};
 use crate::border::{Border, HOP_LIMIT};
+use crate::rules::Side;
 use crate::table::{CountersView, Direction, Entry, Records};
 
 /// What stands in front of a packet in a tunnel.
@@ -77,27 +78,24 @@ pub(super) struct Encapsulator<'t> {
     records: Records<'t>,
     up: CountersView<'t>,
     down: CountersView<'t>,
-    departures: Departures<'t>,
+    egress: SideEgress<'t>,
     /// That of routes and neighbours.
     version: u64,
     /// The first eight bytes of the outer header without the traffic class and the payload length, as a big-endian number (RFC 8200 section 3).
     first: u64,
-    filter: Option<&'t Filter>,
 }
 
 impl<'t> Encapsulator<'t> {
     #[inline(always)]
     pub(super) fn new(border: &'t Border, version: u64) -> Encapsulator<'t> {
-        let side = &border.rules.six;
         let (flow_label, protocol) = (u64::from(border.rules.flow_label), u64::from(ipv4::IPIP));
         Encapsulator {
             records: border.softwires.records(),
             up: border.counters.of(Direction::Up),
             down: border.counters.of(Direction::Down),
-            departures: border.onward.view().departures().up_to(side.mtu),
+            egress: SideEgress::new(border, &border.rules.six, (Behind::IPV6, ethernet::IPV6)),
             version,
             first: 6 << 60 | flow_label << 32 | protocol << 8 | u64::from(HOP_LIMIT),
-            filter: side.egress.as_ref(),
         }
     }
 
@@ -109,7 +107,7 @@ impl<'t> Encapsulator<'t> {
         packet: &mut Packet,
         (slot, l3, start): (Slot, usize, usize),
         (entry, unknown): (Entry<'_>, impl FnOnce()),
-        (outcome, ports): (&mut Outcome, &mut Positions),
+        done: (&mut Outcome, &mut Positions),
     ) -> Option<usize> {
         let before = packet.len() + Ethernet::LEN - l3;
         let ip = Ipv4::view(packet.window::<{ Ipv4::LEN }>(start))?;
@@ -133,8 +131,8 @@ impl<'t> Encapsulator<'t> {
             }
             answer
         };
-        let leaving = self.departures.leaving_by(known.number(), answer, hash)?;
-        let (longest, room) = (self.departures.longest(), self.departures.room());
+        let leaving = self.egress.departures.leaving_by(known.number(), answer, hash)?;
+        let (longest, room) = (self.egress.departures.longest(), self.egress.departures.room());
         if Ipv6::LEN + total > longest || !entry.is_path_unknown() && Ipv6::LEN + total > entry.path_once() {
             return None;
         }
@@ -146,25 +144,14 @@ impl<'t> Encapsulator<'t> {
         leaving.write_front(link, Behind::IPV6);
         write_words(outer.first_chunk_mut::<{ Ipv6::LEN }>()?, header());
         Ipv4::view_mut(inner)?.decrement_ttl();
-        let after = HEAD + total;
-        if let Some(filter) = self.filter
-            && !passes(filter, packet, ethernet::IPV6)
-        {
-            outcome.is_kept(slot, (before, after));
-            return Some(total);
-        }
-        if room > 0 {
-            leaving.write_tags(packet, Behind::IPV6);
-        }
-        self.departures.count((after + room) as u64);
-        outcome.leaves(slot, (before, after), (leaving.port(), ports));
+        self.egress.leave(packet, leaving, (slot, before, HEAD + total), done);
         Some(total)
     }
 
     /// Counts what has left.
     #[inline(always)]
     pub(super) fn finish(self) {
-        self.departures.finish();
+        self.egress.departures.finish();
     }
 }
 
@@ -172,8 +159,7 @@ impl<'t> Encapsulator<'t> {
 pub(super) struct Decapsulator<'t> {
     records: Records<'t>,
     up: CountersView<'t>,
-    departures: Departures<'t>,
-    filter: Option<&'t Filter>,
+    egress: SideEgress<'t>,
 }
 
 // What is cut off is more than what is put in front: nothing has to be asked of the headroom.
@@ -182,12 +168,10 @@ const _: () = assert!(Leaving::MOST_ROOM <= Ipv6::LEN);
 impl<'t> Decapsulator<'t> {
     #[inline(always)]
     pub(super) fn new(border: &'t Border) -> Decapsulator<'t> {
-        let side = &border.rules.four;
         Decapsulator {
             records: border.softwires.records(),
             up: border.counters.of(Direction::Up),
-            departures: border.onward.view().departures().up_to(side.mtu),
-            filter: side.egress.as_ref(),
+            egress: SideEgress::new(border, &border.rules.four, (Behind::IPV4, ethernet::IPV4)),
         }
     }
 
@@ -197,36 +181,64 @@ impl<'t> Decapsulator<'t> {
         &mut self,
         packet: &mut Packet,
         (slot, l3, answer): (Slot, usize, u32),
-        (outcome, ports): (&mut Outcome, &mut Positions),
+        done: (&mut Outcome, &mut Positions),
     ) -> Option<usize> {
         let (before, start) = (packet.len() + Ethernet::LEN - l3, l3 + Ipv6::LEN);
         let total = Ipv4::view(packet.window::<{ Ipv4::LEN }>(start))?.total_len();
         let hash = || flow::hash(packet.window::<64>(start), total, 0);
-        let leaving = self.departures.leaving(answer, hash)?;
-        if total > self.departures.longest() {
+        let leaving = self.egress.departures.leaving(answer, hash)?;
+        if total > self.egress.departures.longest() {
             return None;
         }
         let (front, _) = packet.replace_head::<{ Ethernet::LEN }, { Ipv4::LEN }>(start, Ethernet::LEN, total)?;
         leaving.write_front(front, Behind::IPV4);
-        let (after, room) = (Ethernet::LEN + total, self.departures.room());
-        if let Some(filter) = self.filter
-            && !passes(filter, packet, ethernet::IPV4)
-        {
-            outcome.is_kept(slot, (before, after));
-            return Some(total);
-        }
-        if room > 0 {
-            leaving.write_tags(packet, Behind::IPV4);
-        }
-        self.departures.count((after + room) as u64);
-        outcome.leaves(slot, (before, after), (leaving.port(), ports));
+        self.egress.leave(packet, leaving, (slot, before, Ethernet::LEN + total), done);
         Some(total)
     }
 
     /// Counts what has left.
     #[inline(always)]
     pub(super) fn finish(self) {
-        self.departures.finish();
+        self.egress.departures.finish();
+    }
+}
+
+/// How packets leave on one side of the relay.
+struct SideEgress<'t> {
+    departures: Departures<'t>,
+    filter: Option<&'t Filter>,
+    /// What follows the link's header, for links and for filters.
+    behind: Behind,
+    ethertype: u16,
+}
+
+impl<'t> SideEgress<'t> {
+    #[inline(always)]
+    fn new(border: &'t Border, side: &'t Side, (behind, ethertype): (Behind, u16)) -> SideEgress<'t> {
+        let departures = border.onward.view().departures().up_to(side.mtu);
+        SideEgress { departures, filter: side.egress.as_ref(), behind, ethertype }
+    }
+
+    /// A packet that was rewritten, but for tags, leaves this way, if the filter lets it. Its frame had so many bytes `before`, and has so many `after`.
+    #[inline(always)]
+    fn leave(
+        &mut self,
+        packet: &mut Packet,
+        leaving: Leaving<'_>,
+        (slot, before, after): (Slot, usize, usize),
+        (outcome, ports): (&mut Outcome, &mut Positions),
+    ) {
+        if let Some(filter) = self.filter
+            && !passes(filter, packet, self.ethertype)
+        {
+            return outcome.is_kept(slot, (before, after));
+        }
+        let room = self.departures.room();
+        if room > 0 {
+            leaving.write_tags(packet, self.behind);
+        }
+        self.departures.count((after + room) as u64);
+        outcome.leaves(slot, (before, after), (leaving.port(), ports));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What ends the sleep of a worker when packets come into a queue whose driver has receive interrupts.
+//! Receive interrupts: what ends the sleep of a worker when packets come into a queue whose driver has them.
 //!
 //! Such a driver rings a descriptor that nobody reads, and only while it is told to. So each queue has a set of descriptors of its own (epoll),
 //! which tells every ring once. Before it looks for the last time, a worker forgets what was told, and has the driver ring from then on: what
@@ -18,30 +18,30 @@ use weir_dpdk_sys as sys;
 use crate::gate::Gate;
 
 /// Rings when the link of a device comes or goes.
-pub(crate) struct Link {
+pub(crate) struct LinkWatch {
     port: u16,
     event: OwnedFd,
 }
 
-impl Link {
+impl LinkWatch {
     /// Watches the link of a port that exists; `None` where nothing can ring.
-    pub(crate) fn watch(port: u16) -> Option<Link> {
+    pub(crate) fn watch(port: u16) -> Option<LinkWatch> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
         // SAFETY: a port that exists, an eventfd. It is open until it is not rung any more: see the drop.
         let rc = unsafe { sys::weir_watch_link(port, event.as_raw_fd()) };
-        (rc == 0).then_some(Link { port, event })
+        (rc == 0).then_some(LinkWatch { port, event })
     }
 }
 
-impl Drop for Link {
+impl Drop for LinkWatch {
     fn drop(&mut self) {
         // SAFETY: as when it began; whoever rings it is through afterwards.
         unsafe { sys::weir_unwatch_link(self.port, self.event.as_raw_fd()) };
     }
 }
 
-/// Tells that packets came into a queue.
-pub(crate) struct Calls {
+/// The receive interrupt of a queue.
+pub(crate) struct RxInterrupt {
     port: u16,
     queue: u16,
     set: OwnedFd,
@@ -51,24 +51,24 @@ pub(crate) struct Calls {
     rings: bool,
 }
 
-impl Calls {
+impl RxInterrupt {
     /// Those of a queue of a started port, which is there as long as they are. `event` is what its driver rings. `None` where it refuses.
     pub(crate) fn of(
         (port, queue): (u16, u16),
         event: BorrowedFd<'_>,
-        link: &Link,
+        link: &LinkWatch,
         gate: Option<Gate>,
-    ) -> Option<Calls> {
+    ) -> Option<RxInterrupt> {
         let set = epoll::create(CreateFlags::CLOEXEC).ok()?;
         for descriptor in [event, link.event.as_fd()] {
             epoll::add(&set, descriptor, EventData::new_u64(0), EventFlags::IN | EventFlags::ET).ok()?;
         }
-        let mut calls = Calls { port, queue, set, gate, rings: false };
-        calls.ring(true).then(|| calls.ring(false))?;
-        Some(calls)
+        let mut interrupt = RxInterrupt { port, queue, set, gate, rings: false };
+        interrupt.ring(true).then(|| interrupt.ring(false))?;
+        Some(interrupt)
     }
 
-    /// Readable when packets came, or the link did, since a worker [listened](Calls::listen) last.
+    /// Readable when packets came, or the link did, since a worker [listened](RxInterrupt::listen) last.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }

@@ -1,19 +1,11 @@
 //! What subports guarantee classes where others are below them: what the manual promises (docs/functions/qos.md, "Guarantees within guarantees"), in simulated time.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
-use std::sync::Arc;
-
-use weir_sched::class::ClassQueue;
 use weir_sched::profile::{Profile, Profiles, SubportProfile};
 use weir_sched::rate::Bucket;
-use weir_sched::scheduler::{Leaving, Offer, Scheduler, Setup};
-use weir_sched::simulation::Windows;
 
-const SECOND: u64 = 1_000_000_000;
-const MBIT: u64 = 1_000_000;
-const FRAME: u16 = 1_250;
-const SIZE: u64 = 12_500;
-/// Users of each subport that has any.
+use crate::world::{self, MBIT, SIZE, guarantee, subport};
+
+/// Users of each subport.
 const USERS: u32 = 10;
 const CITY: usize = 0;
 const NORTH: usize = 1;
@@ -21,24 +13,7 @@ const SOUTH: usize = 2;
 const STREET: usize = 3;
 
 /// A city of 100 Mbit/s below a port of 1 Gbit/s, with two parts below it, and a street below the north; ten users are in each.
-struct World {
-    scheduler: Scheduler<(u32, u8), 4, 11, true>,
-    profiles: Profiles,
-    now: u64,
-    waiting: Vec<[u32; 4]>,
-    /// Bytes that each user has sent, by class.
-    sent: Vec<[u64; 4]>,
-    /// What the city sends in any window.
-    windows: Windows,
-}
-
-fn guarantee(rate: u64) -> Bucket {
-    Bucket::new(rate * MBIT, SIZE)
-}
-
-fn subport() -> SubportProfile {
-    SubportProfile::new(Bucket::new(100 * MBIT, SIZE), 1)
-}
+struct World(world::World<true>);
 
 fn part() -> SubportProfile {
     subport().below(CITY as u16)
@@ -56,57 +31,15 @@ fn user(kbit: u64, shares: bool) -> Profile {
 
 impl World {
     fn new(profile: Profile, subports: [SubportProfile; 4]) -> World {
-        let users = 4 * USERS;
-        let setup = Setup { users, buffers: 4_096, minimum: 8, overhead: 24, wheel: Setup::WHEEL };
         let profiles = Profiles::new(Bucket::new(1_000 * MBIT, SIZE), subports.to_vec(), vec![profile]);
-        let mut scheduler = Scheduler::new(setup, Arc::new(profiles.clone()));
-        (0..users).for_each(|user| scheduler.assign(user, Some((0, (user / USERS) as u16)), 0));
-        let none = vec![[0; 4]; users as usize];
-        let windows = Windows::new(100 * MBIT, SIZE, FRAME);
-        World { scheduler, profiles, now: 0, waiting: vec![[0; 4]; users as usize], sent: none, windows }
+        let world = world::World::new(profiles, 4 * USERS, |user| (user / USERS) as u16);
+        World(world.bounding(100, |_, _| true))
     }
 
-    /// Goes on for a second, in which these users always have packets of these classes waiting. Mbit/s of each subport's own users by class, without the first tenth.
+    /// Mbit/s of each subport's own users, by class.
     fn run(&mut self, senders: &[(u32, u8)]) -> [[f64; 4]; 4] {
-        let (begin, end) = (self.now + SECOND / 10, self.now + SECOND / 10 + SECOND);
-        let mut before = None;
-        while self.now < end {
-            if self.now >= begin && before.is_none() {
-                before = Some((self.now, self.sent.clone()));
-            }
-            for (user, class) in senders {
-                while self.waiting[*user as usize][usize::from(*class)] < 4 {
-                    let offer = Offer { user: *user, class: ClassQueue::new(*class, 0), length: FRAME, colour: 0 };
-                    let item = (*user, *class);
-                    assert!(self.scheduler.enqueue(offer, self.now, || Some(item)).is_ok_and(|lost| lost.is_none()));
-                    self.waiting[*user as usize][usize::from(*class)] += 1;
-                }
-            }
-            let World { scheduler, now, sent, windows, waiting, .. } = self;
-            let due = scheduler.dequeue(*now, 32, |leaving| {
-                let Leaving::Sent((user, class)) = leaving else { panic!("something is dropped") };
-                waiting[user as usize][usize::from(class)] -= 1;
-                sent[user as usize][usize::from(class)] += u64::from(FRAME);
-                windows.sent(*now, FRAME);
-            });
-            self.now = due.max(self.now + 1).min(end);
-        }
-        let (since, before) = before.unwrap();
-        let of = |subport: usize, class: usize| -> f64 {
-            let users = self.sent.iter().zip(&before).skip(subport * USERS as usize).take(USERS as usize);
-            let bytes: u64 = users.map(|(now, before)| now[class] - before[class]).sum();
-            bytes as f64 * 8e3 / (self.now - since) as f64
-        };
-        std::array::from_fn(|subport| std::array::from_fn(|class| of(subport, class)))
-    }
-
-    fn set(&mut self, number: usize, subport: SubportProfile) {
-        self.profiles = self.profiles.with_subport(number, subport);
-        self.scheduler.set_profiles(Arc::new(self.profiles.clone()), self.now);
-    }
-
-    fn finish(&self) {
-        assert_eq!(self.windows.early, 0, "more than the ceiling of the city in some window");
+        let rates = self.0.run(senders);
+        [0, 1, 2, 3].map(|subport| rates.of(subport * USERS..(subport + 1) * USERS))
     }
 }
 
@@ -144,12 +77,12 @@ fn a_class_has_its_guarantee_of_all_that_is_below() {
     let senders: Vec<_> = senders.into_iter().chain(all(CITY, 3)).chain(all(STREET, 3)).collect();
     assert_rates(world.run(&senders), [[0.0, 20.0 * 10.0 / 12.0], [80.0, 0.0], [0.0, 20.0 / 12.0], [0.0, 20.0 / 12.0]]);
     // While it changes, packets wait.
-    world.set(CITY, subport().promising(3, guarantee(40)).promising(0, guarantee(10)));
+    world.0.set(CITY, subport().promising(3, guarantee(40)).promising(0, guarantee(10)));
     let senders: Vec<_> = all(NORTH, 0).chain(all(SOUTH, 3)).chain(all(STREET, 3)).collect();
     assert_rates(world.run(&senders), [NONE, [60.0, 0.0], [0.0, 20.0], [0.0, 20.0]]);
-    world.set(CITY, subport());
+    world.0.set(CITY, subport());
     assert_rates(world.run(&senders), [NONE, [100.0, 0.0], NONE, NONE]);
-    world.finish();
+    world.0.finish();
 }
 
 #[test]
@@ -162,14 +95,14 @@ fn what_is_guaranteed_further_below_is_part_of_it() {
     assert_rates(world.run(&senders), [NONE, [80.0, 0.0], [0.0, 2.5], [0.0, 17.5]]);
     // Within that of the north, the street has its own, and all together have no more than twenty.
     let senders: Vec<_> = senders.into_iter().chain(all(NORTH, 3)).collect();
-    world.set(STREET, street().promising(3, guarantee(12)));
+    world.0.set(STREET, street().promising(3, guarantee(12)));
     let found = world.run(&senders);
     assert_classes(found, [80.0, 20.0]);
     assert!(found[NORTH][3] + found[STREET][3] > 14.8 && found[STREET][3] > 11.9, "{found:?}");
     // All of it is promised, to other classes too: each has what it is guaranteed, wherever.
     let south = part().promising(0, guarantee(30));
-    world.set(CITY, subport().promising(3, guarantee(20)).promising(0, guarantee(80)));
-    world.set(SOUTH, south);
+    world.0.set(CITY, subport().promising(3, guarantee(20)).promising(0, guarantee(80)));
+    world.0.set(SOUTH, south);
     let senders: Vec<_> = senders.into_iter().chain(all(SOUTH, 0)).chain(all(STREET, 0)).collect();
     let found = world.run(&senders);
     assert_classes(found, [80.0, 20.0]);
@@ -180,7 +113,7 @@ fn what_is_guaranteed_further_below_is_part_of_it() {
     assert_rates(world.run(&senders), [NONE, [80.0, 0.0], [0.0, 20.0], NONE]);
     let senders: Vec<_> = all(SOUTH, 3).collect();
     assert_rates(world.run(&senders), [NONE, NONE, [0.0, 100.0], NONE]);
-    world.finish();
+    world.0.finish();
 }
 
 #[test]
@@ -192,7 +125,7 @@ fn what_goes_for_a_guarantee_costs_nobody_below_of_its_share() {
     let senders: Vec<_> = all(NORTH, 0).map(|(user, _)| (user, if user == USERS { 3 } else { 0 })).collect();
     let senders: Vec<_> = senders.into_iter().chain(all(SOUTH, 0)).collect();
     assert_rates(world.run(&senders), [NONE, [9.0 + 27.45, 20.0 + 3.05], [10.0 + 30.5, 0.0], NONE]);
-    world.finish();
+    world.0.finish();
 }
 
 #[test]
@@ -202,7 +135,7 @@ fn what_a_subport_lends_is_for_its_own_users() {
     let mut world = World::new(user(8, true), subports);
     let senders: Vec<_> = all(NORTH, 0).chain(all(SOUTH, 3)).collect();
     assert_rates(world.run(&senders), [NONE, [70.0, 0.0], [0.0, 30.0], NONE]);
-    world.finish();
+    world.0.finish();
 }
 
 #[test]
@@ -217,5 +150,5 @@ fn the_rates_of_classes_are_kept() {
     let mut world = World::new(user(10_000, false), subports);
     let senders: Vec<_> = all(NORTH, 3).chain(all(STREET, 3)).chain(all(SOUTH, 0)).collect();
     assert_rates(world.run(&senders), [NONE, [0.0, 9.0], [86.0, 0.0], [0.0, 5.0]]);
-    world.finish();
+    world.0.finish();
 }

@@ -70,7 +70,7 @@ fn device(template: &str) -> String {
 /// A vhost port stays, its peer comes, goes and comes again: workers at both are woken, whoever listened first.
 fn check_vhost(name: &str, stays: &str, comes: &str) {
     alone(name, &[], || {
-        let (eal, mut pool) = start("calls", DATA_ROOM);
+        let (eal, mut pool) = start("rx-interrupts", DATA_ROOM);
         let mut here = open(&eal, &device(stays), &pool);
         for round in 0..3 {
             // It listens before there is anybody.
