@@ -1,6 +1,6 @@
 //! Explicit congestion notification (RFC 3168): the mark that tells the ends of a connection about congestion in place of a loss.
 
-use weir_wire::{Ipv4, Ipv6, View, checksum, ethernet};
+use weir_wire::{Ipv4, Ipv6, View, ethernet};
 
 use crate::classify::Frame;
 
@@ -42,11 +42,7 @@ fn mark_four(ip: &mut Ipv4) -> bool {
     if ip.version_ihl >> 4 != 4 || ip.tos & FIELD == NOT_ECT {
         return false;
     }
-    let word = |tos: u8| u16::from_be_bytes([ip.version_ihl, tos]);
-    let marked = ip.tos | CE;
-    let sum = checksum::update(ip.checksum.get(), word(ip.tos), word(marked));
-    ip.tos = marked;
-    ip.checksum = sum.into();
+    ip.set_tos(ip.tos | CE);
     true
 }
 

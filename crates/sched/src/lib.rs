@@ -15,12 +15,14 @@
 //! | [`hold`] | what holds a user back, and since when |
 //! | [`l4s`] | what couples the two lines of a queue (RFC 9332) |
 //! | [`levels`] | what must hold of subports below others |
+//! | [`limit`] | the stage that lets so many packets a second through |
 //! | [`manage`] | what decides about packets of one queue beside its size: RED, CoDel |
 //! | [`offer`] | what is offered to the scheduler, and what becomes of it |
 //! | [`police`] | the stage that colours packets of users by meters |
 //! | [`profile`] | what users may send |
 //! | [`rate`] | token buckets as times |
 //! | [`red`] | random early detection, by colour |
+//! | [`remark`] | the stage that gives packets other DSCPs and priorities |
 //! | [`scheduler`] | the scheduler as a plain data structure over anything that has a length |
 //! | [`shaper`] | the stage around it |
 //! | [`shaping`] | its control side: who has which profile |
@@ -50,6 +52,7 @@ mod inside;
 mod judge;
 pub mod l4s;
 pub mod levels;
+pub mod limit;
 mod lines;
 pub mod manage;
 mod nest;
@@ -61,6 +64,7 @@ pub mod profile;
 mod promises;
 pub mod rate;
 pub mod red;
+pub mod remark;
 pub mod scheduler;
 pub mod shaper;
 pub mod shaping;

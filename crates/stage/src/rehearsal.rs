@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_config::{ConfigError, Element};
 
-use crate::function::{Env, Ground};
+use crate::function::{Env, Ground, Redrawn};
 use crate::graph::{Graph, Node};
 use crate::instance::Instance;
 use crate::kind::Prepared;
@@ -45,6 +45,19 @@ pub fn change(
     env: &Env<'_>,
 ) -> Result<Prepared, Vec<ConfigError>> {
     function.configure(element)?.describe(env)?.change(env)
+}
+
+/// What becomes of the graph of `env.running` with a declaration that differs in live keys only.
+///
+/// # Errors
+///
+/// Everything that is wrong with it.
+pub fn redraw(
+    function: &'static dyn AnyFunction,
+    element: &Arc<Element>,
+    env: &Env<'_>,
+) -> Result<Redrawn<Box<dyn Instance>>, Vec<ConfigError>> {
+    Ok(function.configure(element)?.describe(env)?.redraw(env))
 }
 
 /// All of a graph but the stages themselves, and what is wrong with it.

@@ -175,6 +175,15 @@ impl Ipv4 {
         true
     }
 
+    /// Sets the type of service, which is DSCP (6 bits) and ECN (2 bits), and mends the checksum (RFC 1624): it is as right, or as wrong, as it was.
+    #[inline]
+    pub fn set_tos(&mut self, tos: u8) {
+        let word = |tos| u16::from_be_bytes([self.version_ihl, tos]);
+        let updated = checksum::update(self.checksum.get(), word(self.tos), word(tos));
+        self.tos = tos;
+        self.checksum = U16::new(updated);
+    }
+
     /// Sets the TTL and mends the checksum.
     #[inline]
     pub fn set_ttl(&mut self, ttl: u8) {

@@ -25,7 +25,7 @@ use crate::decapsulate::{Here, Inner, decapsulate};
 use crate::encap::{GRE_IPV6, MAC_BITS, TAGGED, TUNNEL as TUNNEL_BYTES, Tagged};
 use crate::frame::{Ipv4Bytes, NOT_PLAIN, is_tunnel, key_of, labels_of, pattern, protocol_of, total_of, wrapped};
 use crate::loss::Losses;
-use crate::marking::{CONGESTED, Marking, set_tos};
+use crate::marking::{CONGESTED, Marking};
 use crate::ports::Ports;
 use crate::punt::Policer;
 use crate::table::counters::{Direction, WorkerCounters};
@@ -355,7 +355,7 @@ impl Shared {
             return Err(Exit::Congestion);
         }
         if inner.congested {
-            set_tos(ip, ip.tos | CONGESTED);
+            ip.set_tos(ip.tos | CONGESTED);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What packets to customers are marked with: DSCP, priority in tags, congestion.
 
-use weir_wire::{Ipv4, checksum};
+use weir_wire::Ipv4;
 
 use crate::encap::priority_word;
 
@@ -42,15 +42,7 @@ impl Marking {
     #[inline(always)]
     pub(crate) fn remark(&self, ip: &mut Ipv4) {
         if self.remarks {
-            set_tos(ip, self.dscp[usize::from(ip.tos >> 2)] << 2 | ip.tos & 3);
+            ip.set_tos(self.dscp[usize::from(ip.tos >> 2)] << 2 | ip.tos & 3);
         }
     }
-}
-
-/// Changes the type of service and mends the checksum (RFC 1624).
-pub(crate) fn set_tos(ip: &mut Ipv4, tos: u8) {
-    let word = |tos: u8| u16::from_be_bytes([ip.version_ihl, tos]);
-    let sum = checksum::update(ip.checksum.get(), word(ip.tos), word(tos));
-    ip.tos = tos;
-    ip.checksum = sum.into();
 }

@@ -44,6 +44,11 @@ pub(crate) fn all() -> Vec<Case> {
             Shaped { keys: POLICED, ..plenty(32_768) },
             "32,768 users, each with a policer before the scheduler",
         ),
+        case::<32_768, 1>(
+            "users-32k-remarked",
+            Shaped { keys: REMARKED, ..plenty(32_768) },
+            "32,768 users, whose packets get another DSCP and another priority before the scheduler",
+        ),
         case::<32_768, 4>(
             "users-32k-waiting",
             waiting(),
@@ -125,6 +130,9 @@ struct Shaped {
 
 /// A policer that every packet passes.
 const POLICED: &str = "police = { user = { cir = \"1 Gbit/s\", cbs = \"1 MiB\" } },";
+
+/// What every packet is remarked with.
+const REMARKED: &str = "remark = { { from = \"cs0\", dscp = \"af41\" }, { class = 3, priority = 4 } },";
 
 /// `USERS` who send `TIMES` packets each time that they are at it.
 fn case<const USERS: u64, const TIMES: u64>(name: &'static str, shaped: Shaped, help: &'static str) -> Case {

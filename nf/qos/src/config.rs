@@ -7,6 +7,7 @@ use weir_sched::class::MAX_CLASSES;
 use weir_sched::classify::ClassifyConfig;
 use weir_sched::config::{LARGEST, LEAST, MOST, SMALLEST, SchedulerConfig};
 use weir_sched::police::PolicerConfig;
+use weir_sched::remark::{MAX_RULES, RemarkConfig};
 use weir_stage::{UsageConfig, entry};
 
 use crate::classes::ClassRate;
@@ -116,6 +117,8 @@ config! {
         pub classify: ClassifyConfig = empty, live;
         /// Policers of users before the scheduler, by the names of their profiles.
         pub police: BTreeMap<String, PolicerConfig> = empty, live;
+        /// What packets are remarked with before they are scheduled: DSCP, priority and drop eligible indicator.
+        pub remark: Vec<RemarkConfig> = empty, live, length(0..=MAX_RULES);
         /// Packets that go to the scheduler at most; what comes beyond is dropped before anybody looks whose it is.
         pub limit: Option<PacketRate> = optional, rebuild;
         /// Rates, profiles and buffers. Of `users`, one is for `others`; `assign` is for functions whose users have numbers.

@@ -3,25 +3,25 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use weir_config::{ConfigError, Element, ErrorKind};
+use weir_config::{ConfigError, Element, ErrorKind, PacketRate};
 use weir_mem::Published;
-use weir_net::limit::{Rate, TokenBucket};
 use weir_packet::Key;
-use weir_sched::classify::Classifier;
+use weir_sched::limit::Limit;
 use weir_sched::police::{Police, Policers};
+use weir_sched::remark::Remark;
 use weir_sched::shaping::Shaping;
 use weir_stage::ownership::balance::MakeBalancer;
 use weir_stage::ownership::{Arrangement, Own};
 use weir_stage::{
-    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Need, Prepared, RequestError, Saved,
-    Show, ShowRows, Stage, Verb,
+    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Need, Prepared, Redrawn,
+    RequestError, Saved, Show, ShowRows, Stage, Verb,
 };
 
 use crate::config::{QosConfig, Reverse};
 use crate::graph::Shape;
-use crate::limit::Limit;
+use crate::identify::Rules;
 use crate::load::{Wanted, load};
-use crate::state::{Control, Direction, Profiles, lock};
+use crate::state::{Control, Direction, Live, Profiles, lock};
 use crate::table::{IdentifyWith, Room, Table};
 use crate::users::Users;
 use crate::{cases, request, show};
@@ -114,6 +114,15 @@ impl Description for Described {
         Ok(running)
     }
 
+    /// Stages before the schedulers come and go; all others stay, with what waits in them.
+    fn redraw(&self, running: &Running) -> Redrawn<Running> {
+        let stages = |shape: &Shape| (shape.config.police.is_empty(), shape.config.remark.is_empty());
+        match stages(&self.shape) == stages(&running.shape) {
+            true => Redrawn::Same,
+            false => Redrawn::As(Running { shape: self.shape.clone(), ..running.clone() }),
+        }
+    }
+
     fn change(self, running: &Running, _env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
         let Described { element, shape, wanted } = self;
         let shared = Arc::clone(&running.shared);
@@ -149,8 +158,12 @@ impl Described {
                 .map_err(|faults| limit(format!("scheduler: {faults:?}")))?;
             schedulers.push((*direction, shaping));
         }
-        let classifier = Arc::new(Published::new(ground.domain, Box::new(wanted.classifier.clone())));
-        let policers = Arc::new(Published::new(ground.domain, Box::new(Policers::default())));
+        let rules = Rules { classifier: wanted.classifier.clone(), strict: wanted.others.is_none() };
+        let live = Live {
+            rules: Arc::new(Published::new(ground.domain, Box::new(rules))),
+            policers: Arc::new(Published::new(ground.domain, Box::new(Policers::default()))),
+            remarking: Arc::new(Published::new(ground.domain, Box::new(wanted.remarking.clone()))),
+        };
         let mut control = Control {
             users: Users::new(),
             names: wanted.names.clone(),
@@ -159,20 +172,19 @@ impl Described {
             table,
             schedulers,
             profiles: Profiles::new(owners, config.scheduler.users),
-            classifier: Arc::clone(&classifier),
-            policers: Arc::clone(&policers),
+            live: live.clone(),
         };
         control.reconcile(wanted).map_err(limit)?;
         let shared = Arc::new(Mutex::new(control));
-        Ok(Running { shape, classifier, policers, shared, now: ground.now })
+        Ok(Running { shape, live, shared, now: ground.now })
     }
 }
 
 /// A configured `qos`.
+#[derive(Clone)]
 pub struct Running {
     shape: Shape,
-    classifier: Arc<Published<Classifier>>,
-    policers: Arc<Published<Policers>>,
+    live: Live,
     pub(crate) shared: Arc<Mutex<Control>>,
     now: u64,
 }
@@ -205,8 +217,7 @@ impl Running {
 
     /// Finds the users of an owner.
     pub(crate) fn identify(&self, direction: Direction, own: Own, user: Key<u32>) -> Box<dyn Stage> {
-        let strict = self.shape.config.others.is_none();
-        let with = IdentifyWith { classifier: Arc::clone(&self.classifier), user, own, strict };
+        let with = IdentifyWith { rules: Arc::clone(&self.live.rules), user, own };
         lock(&self.shared).table.identify(direction == Direction::Back, with)
     }
 
@@ -215,7 +226,12 @@ impl Running {
         let profiles = lock(&self.shared).profiles.of(owner);
         let profiles = profiles.ok_or_else(|| GraphError(vec![format!("worker {owner} has no users")]))?;
         let overhead = u32::from(self.shape.config.scheduler.overhead);
-        Ok(Box::new(Police::new(user, profiles, Arc::clone(&self.policers), overhead)))
+        Ok(Box::new(Police::new(user, profiles, Arc::clone(&self.live.policers), overhead)))
+    }
+
+    /// Remarks packets.
+    pub(crate) fn remark(&self) -> Box<dyn Stage> {
+        Box::new(Remark::new(Arc::clone(&self.live.remarking), true))
     }
 
     /// Brings packets to their owners.
@@ -224,8 +240,9 @@ impl Running {
     }
 
     /// Lets pass what a rate allows.
-    pub(crate) fn limit(&self, rate: Rate) -> Box<dyn Stage> {
-        Box::new(Limit(TokenBucket::new(rate, self.now)))
+    pub(crate) fn limit(&self, rate: PacketRate) -> Result<Box<dyn Stage>, GraphError> {
+        let limit = Limit::new(rate.packets_per_second(), self.now);
+        Ok(Box::new(limit.ok_or_else(|| GraphError(vec!["limit: a rate of 0 lets nothing pass".to_owned()]))?))
     }
 }
 

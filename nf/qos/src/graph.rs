@@ -1,7 +1,7 @@
 //! The graph of `qos`: for each direction that is shaped, its stages on each worker.
 //!
 //! ```text
-//!  from -> [limit] -> [balance] -> identify -> [police] -> shape -> to
+//!  from -> [limit] -> [balance] -> identify -> [police] -> [remark] -> shape -> to
 //! ```
 //!
 //! What stands in brackets is there where it is configured, or where somebody balances. Workers that share the users have a copy each of the
@@ -9,9 +9,8 @@
 
 use std::sync::Arc;
 
-use weir_net::limit::Rate;
 use weir_packet::Key;
-use weir_sched::{police, shaper};
+use weir_sched::{limit, police, remark, shaper};
 use weir_stage::ownership::balance::Spec;
 use weir_stage::ownership::{Arrangement, Own};
 use weir_stage::{Graph, GraphError, NodeId, Place, To};
@@ -19,10 +18,11 @@ use weir_stage::{Graph, GraphError, NodeId, Place, To};
 use crate::back::Back;
 use crate::config::QosConfig;
 use crate::function::{Running, directions};
+use crate::identify;
 use crate::state::Direction;
-use crate::{identify, limit};
 
 /// What the graph of `qos` is drawn from.
+#[derive(Clone)]
 pub(crate) struct Shape {
     pub(crate) name: String,
     pub(crate) config: Arc<QosConfig>,
@@ -114,10 +114,17 @@ impl Drawing<'_> {
             Ok(running.identify(direction, Own::of(owner), user))
         })?;
         let mut next = shaper;
+        if !shape.config.remark.is_empty() {
+            let (name, declared) = (shape.stage("remark", direction), remark::declaration(true));
+            next = self.graph.add_of(name, declared, place, self.running, |running| Ok(running.remark()))?;
+            self.graph.wire(next, "out", To::Stage(shaper));
+        }
         if !shape.config.police.is_empty() {
             let (name, declared) = (shape.stage("police", direction), police::declaration(user));
-            next = self.graph.add_of(name, declared, place, self.running, |running| running.police(owner, user))?;
-            self.graph.wire(next, "out", To::Stage(shaper));
+            let police =
+                self.graph.add_of(name, declared, place, self.running, |running| running.police(owner, user))?;
+            self.graph.wire(police, "out", To::Stage(next));
+            next = police;
         }
         self.graph.wire(identify, "out", To::Stage(next));
         Ok(identify)
@@ -125,15 +132,10 @@ impl Drawing<'_> {
 
     /// A limiter before all others, if there is one.
     fn limited(&mut self, direction: Direction, next: NodeId) -> Result<NodeId, GraphError> {
-        let limit = self.shape.config.limit.and_then(|limit| {
-            // A millisecond's worth, and at least a batch.
-            let rate = limit.packets_per_second();
-            Rate::new(rate, (rate / 1_000).max(64))
-        });
-        let Some(rate) = limit else { return Ok(next) };
+        let Some(rate) = self.shape.config.limit else { return Ok(next) };
         let (name, place) = (self.shape.stage("limit", direction), Place::Worker { section: 0 });
         let limit =
-            self.graph.add_of(name, limit::declaration(), place, self.running, |running| Ok(running.limit(rate)))?;
+            self.graph.add_of(name, limit::declaration(), place, self.running, |running| running.limit(rate))?;
         self.graph.wire(limit, "out", To::Stage(next));
         Ok(limit)
     }

@@ -21,21 +21,26 @@ weir_stage::ways! {
     }
 }
 
+/// What becomes of frames, by the configuration.
+pub(crate) struct Rules {
+    pub(crate) classifier: Classifier,
+    /// Whether frames of nobody are dropped.
+    pub(crate) strict: bool,
+}
+
 /// Finds users and classes.
 pub(crate) struct Identify<F> {
     find: F,
-    classifier: Arc<Published<Classifier>>,
+    rules: Arc<Published<Rules>>,
     user: Key<u32>,
     own: Own,
-    /// Whether frames of nobody are dropped.
-    strict: bool,
     frames: [Frame; BATCH],
 }
 
 impl<F: Find> Identify<F> {
     pub(crate) fn new(find: F, with: IdentifyWith) -> Identify<F> {
-        let IdentifyWith { classifier, user, own, strict } = with;
-        Identify { find, classifier, user, own, strict, frames: [Frame::default(); BATCH] }
+        let IdentifyWith { rules, user, own } = with;
+        Identify { find, rules, user, own, frames: [Frame::default(); BATCH] }
     }
 }
 
@@ -50,7 +55,7 @@ impl<F: Find> Stage for Identify<F> {
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let classifier = self.classifier.load(out.reader());
+        let Rules { classifier, strict } = self.rules.load(out.reader());
         let (find, frames) = (&self.find, &mut self.frames);
         batch.each_ref(|slot, packet| {
             let frame = Frame::of(packet.bytes());
@@ -58,14 +63,14 @@ impl<F: Find> Stage for Identify<F> {
             frames[slot.index()] = frame;
         });
         batch.lanes.colour.all_mut().fill(0);
-        let (key, own, strict) = (self.user, self.own, self.strict);
+        let (key, own) = (self.user, self.own);
         let mut unknown = 0;
         batch.each(|slot, packet, lanes| {
             let frame = &frames[slot.index()];
             let user = find.user(packet, frame);
             lanes.set(key, slot, own.number(user));
             lanes.class[slot] = classifier.classify(packet.bytes(), frame).to_lane();
-            unknown |= u64::from(user == OTHERS && strict) << slot.index();
+            unknown |= u64::from(user == OTHERS && *strict) << slot.index();
         });
         out.answer_all(unknown, Exit::Unknown);
     }

@@ -23,7 +23,6 @@ mod graph;
 mod history;
 mod identify;
 mod key;
-mod limit;
 mod load;
 mod request;
 mod show;

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use weir_config::{ConfigError, Element, ErrorKind, Errors, OneOrMany, Row, nearest};
 use weir_sched::classify::Classifier;
 use weir_sched::police::{Policer, Policers};
+use weir_sched::remark::Remarking;
 use weir_stage::{Entry as _, Env, Given, Layout, Placement, Site};
 
 use crate::config::{QosConfig, UserBy, UserConfig, UserEntry};
@@ -25,6 +26,7 @@ pub(crate) struct Wanted {
     pub(crate) subports: Subports,
     pub(crate) classifier: Classifier,
     pub(crate) policers: Policers,
+    pub(crate) remarking: Remarking,
 }
 
 /// Names of profiles and subports, in the order of their numbers.
@@ -72,6 +74,7 @@ pub(crate) fn load(given: &Given<'_, QosConfig>, env: &Env<'_>) -> Result<Wanted
     let mut loader = Loader { element, env, config, names, errors: Errors::new(), seen: HashMap::new() };
     loader.placement(placement);
     loader.classes();
+    loader.remarks();
     let policers = loader.policers();
     let others = loader.others();
     let mut users = loader.listed();
@@ -81,7 +84,8 @@ pub(crate) fn load(given: &Given<'_, QosConfig>, env: &Env<'_>) -> Result<Wanted
     let Loader { errors, names, .. } = loader;
     let classifier = Classifier::new(&config.classify, config.scheduler.classes);
     let subports = Subports::new(config.scheduler.subports.iter(), config.scheduler.subports_at_most());
-    errors.into_result(Wanted { users, others, names, subports, classifier, policers })
+    let remarking = Remarking::new(&config.remark);
+    errors.into_result(Wanted { users, others, names, subports, classifier, policers, remarking })
 }
 
 struct Loader<'a> {
@@ -153,6 +157,15 @@ impl Loader<'_> {
         }
         for (key, problem) in self.config.scheduler.faults() {
             self.error(ErrorKind::Conflict, "scheduler", format!("{key}: {problem}"), "");
+        }
+    }
+
+    fn remarks(&mut self) {
+        let (config, classes) = (self.config, self.config.scheduler.classes);
+        for (rule, n) in config.remark.iter().zip(1..) {
+            if let Some(problem) = rule.fault(classes) {
+                self.error(ErrorKind::Conflict, "remark", format!("[{n}] {problem}"), "");
+            }
         }
     }
 

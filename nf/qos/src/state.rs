@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_mem::Published;
-use weir_sched::classify::Classifier;
 use weir_sched::config::SubportConfig;
 use weir_sched::police::{Policers, UserProfiles};
+use weir_sched::remark::Remarking;
 use weir_sched::shaping::Shaping;
 use weir_stage::ownership::Owners;
 
 use crate::find::OTHERS;
+use crate::identify::Rules;
 use crate::load::{Names, Wanted};
 use crate::subports::Subports;
 use crate::table::Table;
@@ -33,6 +34,14 @@ impl Direction {
     }
 }
 
+/// What stages before the schedulers go by, and a change of the configuration replaces.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub(crate) rules: Arc<Published<Rules>>,
+    pub(crate) policers: Arc<Published<Policers>>,
+    pub(crate) remarking: Arc<Published<Remarking>>,
+}
+
 /// The control side's knowledge.
 pub(crate) struct Control {
     pub(crate) users: Users,
@@ -43,8 +52,7 @@ pub(crate) struct Control {
     pub(crate) schedulers: Vec<(Direction, Arc<Shaping>)>,
     /// What the policers go by.
     pub(crate) profiles: Profiles,
-    pub(crate) classifier: Arc<Published<Classifier>>,
-    pub(crate) policers: Arc<Published<Policers>>,
+    pub(crate) live: Live,
 }
 
 /// The profile of each user as policers read it: by its number at the scheduler, for each scheduler.
@@ -90,7 +98,7 @@ impl Control {
     ///
     /// What there is no room for; all the rest is done.
     pub(crate) fn reconcile(&mut self, wanted: Wanted) -> Result<(), String> {
-        let Wanted { users, others, names, mut subports, classifier, policers } = wanted;
+        let Wanted { users, others, names, mut subports, classifier, policers, remarking } = wanted;
         subports.adopt(&self.subports);
         self.subports = subports;
         let old = std::mem::replace(&mut self.names, names);
@@ -98,8 +106,9 @@ impl Control {
         let new = &self.names;
         let changes = self.users.reconcile(users, |given| new.translate(given, &old));
         self.others = others;
-        self.classifier.publish(Box::new(classifier));
-        self.policers.publish(Box::new(policers));
+        self.live.rules.publish(Box::new(Rules { classifier, strict: others.is_none() }));
+        self.live.policers.publish(Box::new(policers));
+        self.live.remarking.publish(Box::new(remarking));
         changes.gone.iter().for_each(|number| self.schedulers.iter().for_each(|(_, shaping)| shaping.dismiss(*number)));
         self.assign_all();
         // Those that go make room for those that come.

@@ -13,7 +13,7 @@ use weir_table::lpm6::{self, Compiled, Lpm6, Prefix6};
 use crate::balance::ByUser;
 use crate::config::UserBy;
 use crate::find::{Addressed, ByTags, OTHERS, One, Tagged};
-use crate::identify::Identify;
+use crate::identify::{Identify, Rules};
 use crate::key::UserKey;
 
 /// Users by what they are known by.
@@ -103,9 +103,8 @@ fn addressed(v4: &Packed, v6: &Compiled, destination: bool) -> Addressed<<Packed
 
 /// What [`Table::identify`] hands on.
 pub(crate) struct IdentifyWith {
-    pub(crate) classifier: Arc<weir_mem::Published<weir_sched::classify::Classifier>>,
+    pub(crate) rules: Arc<weir_mem::Published<Rules>>,
     pub(crate) user: weir_packet::Key<u32>,
     /// Whose words of users the stage reads.
     pub(crate) own: Own,
-    pub(crate) strict: bool,
 }

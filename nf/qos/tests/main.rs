@@ -10,6 +10,7 @@ mod layouts;
 mod levels;
 mod live;
 mod nested;
+mod remark;
 mod shape;
 mod slow;
 mod subports;

@@ -63,10 +63,7 @@ fn mark_inside(packet: &mut Packet, outer: u8) -> bool {
     match ethertype {
         ethernet::IPV4 => Ipv4::view_mut(inside).is_none_or(|ip| {
             let Some(ecn) = onward(ip.tos & ECN, outer) else { return false };
-            let tos = ip.tos & !ECN | ecn;
-            let [old, new] = [ip.tos, tos].map(|tos| u16::from_be_bytes([ip.version_ihl, tos]));
-            ip.checksum.set(checksum::update(ip.checksum.get(), old, new));
-            ip.tos = tos;
+            ip.set_tos(ip.tos & !ECN | ecn);
             true
         }),
         ethernet::IPV6 => Ipv6::view_mut(inside).is_none_or(|ip| {

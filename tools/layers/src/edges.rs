@@ -47,7 +47,16 @@ const EDGES: &[(&str, &[&str])] = &[
     ("crates/lua", &["crates/config", "crates/stage", "crates/packet", "crates/table", "crates/wire", "crates/mem"]),
     (
         "crates/sched",
-        &["crates/table", "crates/packet", "crates/stage", "crates/config", "crates/stat", "crates/mem", "crates/wire"],
+        &[
+            "crates/table",
+            "crates/packet",
+            "crates/stage",
+            "crates/config",
+            "crates/stat",
+            "crates/mem",
+            "crates/wire",
+            "crates/net",
+        ],
     ),
     ("crates/engine", &["crates/stage", "crates/packet", "crates/stat", "crates/config", "crates/mem"]),
     ("crates/host", &["crates/net", "crates/config", "crates/wire"]),

@@ -249,10 +249,6 @@ fn set_dscp(packet: &mut Packet, l3: usize, dscp: u8) {
             ip.set_traffic_class(class);
         }
     } else if let Some(ip) = Ipv4::view_mut(packet.window_mut::<{ Ipv4::LEN }>(l3)) {
-        let front = |ip: &Ipv4| u16::from_be_bytes([ip.version_ihl, ip.tos]);
-        let before = front(ip);
-        ip.tos = dscp << 2 | ip.tos & 3;
-        let sum = checksum::update(ip.checksum.get(), before, front(ip));
-        ip.checksum.set(sum);
+        ip.set_tos(dscp << 2 | ip.tos & 3);
     }
 }

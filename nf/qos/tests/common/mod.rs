@@ -18,7 +18,7 @@ use weir_packet::{HeapPool, MAX_FRAME};
 use weir_port_mem::{MemHandle, MemPort};
 use weir_qos::Qos;
 use weir_rig::{all_rows, assert_home, declared, port_infos};
-use weir_stage::{AnyFunction, Env, Ground, Instance, Layout, Placement, PortInfo, rehearsal};
+use weir_stage::{AnyFunction, Env, Ground, Instance, Layout, Placement, PortInfo, Redrawn, rehearsal};
 use weir_wire::vlan::Vlan;
 use weir_wire::{View, ethernet};
 
@@ -81,18 +81,19 @@ impl Rig {
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
         let engine = weir_rig::engine(placement.workers.len(), &pool, &domain);
         let mut rig = Rig { engine, instance, infos, handles, domain, pool, ports: opened, placement };
-        rig.install();
+        rig.install(true);
         rig
     }
 
-    fn install(&mut self) {
+    /// Puts the graph in place; unless all is `fresh`, with the queues of ports and the stages that there are.
+    fn install(&mut self, fresh: bool) {
         let count = self.placement.workers.len();
         // The first worker receives; in a pipeline the last one sends.
         let tx_owner = if self.placement.layout == Layout::Pipeline { count - 1 } else { 0 };
-        let parts = weir_rig::port_parts(&mut self.ports, &self.infos, tx_owner, Some(&self.pool));
+        let parts = weir_rig::port_parts(&mut self.ports, &self.infos, tx_owner, fresh.then_some(&self.pool));
         let graph = self.instance.graph(0).unwrap();
-        let graph =
-            GraphPart { graph, replica: 0, workers: (0..count).collect(), receives: true, keep: HashSet::new() };
+        let keep: HashSet<String> = graph.nodes().iter().filter(|_| !fresh).map(|node| node.name.clone()).collect();
+        let graph = GraphPart { graph, replica: 0, workers: (0..count).collect(), receives: true, keep };
         let blueprint = Blueprint { workers: count, ports: parts, graphs: vec![graph], ..Blueprint::default() };
         self.engine.install(blueprint).unwrap();
     }
@@ -101,7 +102,17 @@ impl Rig {
     pub fn reload(&mut self, keys: Value) {
         let now = self.engine.now();
         let env = Env { ports: &self.infos, interfaces: &[], folder: None, running: Some(&*self.instance) };
-        let change = rehearsal::change(&Qos, &element(&config(keys)).unwrap(), &env).unwrap();
+        let element = element(&config(keys)).unwrap();
+        let change = rehearsal::change(&Qos, &element, &env).unwrap();
+        let redrawn = rehearsal::redraw(&Qos, &element, &env).unwrap();
+        match redrawn {
+            Redrawn::Same => {}
+            Redrawn::As(instance) => {
+                self.instance = instance;
+                self.install(false);
+            }
+            Redrawn::Anew => panic!("a change of live keys takes a new instance"),
+        }
         change(now);
     }
 
