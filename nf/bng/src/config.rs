@@ -10,6 +10,8 @@ use weir_config::{
 use weir_ip::{FlowExportConfig, NeighborTimers, VrfConfig};
 use weir_sched::classify::ClassifyConfig;
 use weir_sched::config::SchedulerConfig;
+use weir_sched::police::PolicerConfig;
+use weir_sched::remark::{MAX_RULES, RemarkConfig};
 
 use crate::words::{Source4, Source6};
 
@@ -179,12 +181,39 @@ config! {
 }
 
 config! {
-    /// Shaping of subscribers. Each has the profile that its entry names, in the scheduler of its access port.
+    /// Policers of subscribers, by the names of their profiles, before the schedulers or without any.
+    pub struct PoliceConfig {
+        /// Of what customers send.
+        pub up: BTreeMap<String, PolicerConfig> = empty, live;
+        /// Of what customers get.
+        pub down: BTreeMap<String, PolicerConfig> = empty, live;
+    }
+}
+
+config! {
+    /// What packets of subscribers are remarked with, before the schedulers or without any: DSCP, priority and drop eligible indicator.
+    pub struct RemarkingConfig {
+        /// What customers send.
+        pub up: Vec<RemarkConfig> = empty, live, length(0..=MAX_RULES);
+        /// What customers get; its DSCPs and priorities are those that `dscp` and `pcp` of the gateway have given it.
+        pub down: Vec<RemarkConfig> = empty, live, length(0..=MAX_RULES);
+    }
+}
+
+config! {
+    /// Shaping, policing and remarking of subscribers. Each has the profile that its entry names, in the scheduler of its access port.
     pub struct QosConfig {
         /// Which traffic class and queue a packet belongs to.
         pub classify: ClassifyConfig = empty, live;
-        /// The profile of subscribers that name none; without it their packets are dropped as `no-such-user`.
+        /// The profile of subscribers that name none; without it what is to be shaped of theirs is dropped as `no-such-user`, and nothing polices them.
         pub usual: Option<String> = optional, live;
+        /// Packets in each direction that each access port's policers and schedulers look at; what comes beyond is dropped before anybody looks
+        /// whose it is.
+        pub limit: Option<PacketRate> = optional, rebuild;
+        /// Policers of subscribers.
+        pub police: PoliceConfig = empty, live;
+        /// What packets are remarked with.
+        pub remark: RemarkingConfig = empty, live;
         /// What customers send: shaped before anything else is done with it, for each access port by itself.
         pub up: Option<SchedulerConfig> = optional, rebuild;
         /// What customers get: shaped last, so that nothing is lost behind it, for each access port by itself.

@@ -16,7 +16,7 @@ use weir_stage::{
 use weir_wire::MacAddr;
 
 use crate::cases;
-use crate::config::{BngConfig, CoreEncapsulation, SubscribersConfig};
+use crate::config::{BngConfig, CoreEncapsulation, QosConfig, SubscribersConfig};
 use crate::control::Identifications;
 use crate::core::Tunnels;
 use crate::core::keys::Keys;
@@ -24,7 +24,7 @@ use crate::graph::Shape;
 use crate::load::{Loader, Taken};
 use crate::loss::{reasons, watched};
 use crate::ports::{Ports, Side};
-use crate::qos::{self, Schedulers};
+use crate::qos::{self, Direction, Schedulers};
 use crate::registry::{Entry, Fields, PREFIX_LENGTH, Registry, Settings, ShapingSettings, Timing};
 use crate::running::{Running, core_of};
 use crate::state::{Control, Defences, lock};
@@ -146,9 +146,20 @@ impl Description for Described {
     }
 
     fn redraw(&self, running: &Running) -> Redrawn<Running> {
+        let (before, now) = (&running.shape.config.qos, &self.shape.config.qos);
+        let has_same = |has: fn(&QosConfig, Direction) -> bool| {
+            Direction::BOTH.into_iter().all(|direction| has(before, direction) == has(now, direction))
+        };
+        let stages = |qos: &QosConfig| {
+            Direction::BOTH.map(|side| (qos.police.of(side).is_empty(), qos.remark.of(side).is_empty()))
+        };
         match self.layer.redraw(&running.layer) {
-            Redrawn::Same => Redrawn::Same,
-            Redrawn::As(_) | Redrawn::Anew => Redrawn::Anew,
+            Redrawn::Same if stages(before) == stages(now) => Redrawn::Same,
+            // Other stages go by whether a direction is treated at all, and by whether its subscribers have owners.
+            Redrawn::Same if has_same(qos::treats) && has_same(qos::meters) => {
+                Redrawn::As(Running { shape: self.shape.clone(), ..running.clone() })
+            }
+            _ => Redrawn::Anew,
         }
     }
 
@@ -183,7 +194,8 @@ impl Described {
         let no_memory = |error: String| vec![element.error(ErrorKind::Limit, &element.path(), error)];
         let config = &shape.config;
         let owners = shape.arrangement.owners();
-        let schedulers = Schedulers::new(&config.qos, config.access.len(), owners, ground.domain).map_err(no_memory)?;
+        let (ports, subscribers) = (config.access.len(), config.limits.subscribers);
+        let schedulers = Schedulers::new(&config.qos, ports, subscribers, owners, ground.domain).map_err(no_memory)?;
         let kernel = Kernel::detect();
         let layer = layer.instantiate(ground, old.map(|old| &old.layer))?;
         let Wanted { gateways, addresses, addresses6, local, .. } = wanted;
@@ -260,7 +272,8 @@ impl Described {
             sequence: old.map(|old| old.sequence.clone()).unwrap_or_default(),
             schedulers,
             shared: Arc::new(Mutex::new(control)),
-            notices: Mutex::default(),
+            notices: Arc::default(),
+            now: ground.now,
             shape,
         })
     }
@@ -297,10 +310,10 @@ fn settings(config: &BngConfig, wanted: &Wanted, owners: Owners) -> Settings {
         learn: config.learn.networks.to_vec(),
         gateways: wanted.addresses.clone(),
         timing: Timing { ageing: config.learn.ageing.nanos(), retransmit: SECOND, questions: 3, failed: 10 * SECOND },
-        shaping: (wanted.wrong.is_empty() && qos::both(&config.qos).next().is_some()).then(|| ShapingSettings {
+        shaping: (wanted.wrong.is_empty() && qos::is_metered(&config.qos)).then(|| ShapingSettings {
             profiles: qos::profiles(&config.qos),
             usual: config.qos.usual.clone(),
-            users: qos::users(&config.qos),
+            users: qos::users(&config.qos, config.limits.subscribers),
         }),
         owners,
     }

@@ -1,21 +1,23 @@
 //! The graph of a gateway: its stages on each worker, and the wires between them.
 //!
 //! ```text
-//!  access -> [sample] -> [shape] -> [balance-up] -> up, six-up ----------------------------> core
-//!  core -> [core.sample] -> [core.untag -> balance-down] -> down, six-down -> [identify] -> [shape] -> access
+//!  access -> [sample] -> [treat] -> [balance-up] -> up, six-up ----------------------------> core
+//!  core -> [core.sample] -> [core.untag -> balance-down] -> down, six-down -> [treat] -> access
+//!
+//!  treat: [limit] -> identify -> [police] -> [remark] -> [shape]
 //! ```
 //!
 //! With plain IP, `up` and `six-up` lead to access ports, too, for what customers send each other, by the same way as `down`; and what routes of the
 //! network layer lead to customers comes by the stage `led` to `down`.
 //!
-//! What comes from the core for the gateway itself goes to the network layer's stages `core.tag`, `core.forward` and `core.control`. What stands in brackets is there where somebody balances, shapes, or samples. Workers that share the subscribers have a copy each of the stages between
+//! What comes from the core for the gateway itself goes to the network layer's stages `core.tag`, `core.forward` and `core.control`. What stands in brackets is there where somebody balances, samples, limits, polices, remarks, or shapes. Workers that share the subscribers have a copy each of the stages between
 //! balancers and ports, in a section of its own.
 
 use std::sync::Arc;
 
 use weir_ip::{Doors, Punt, PuntReason, Stages};
 use weir_packet::Key;
-use weir_sched::shaper;
+use weir_sched::{limit, police, remark, shaper};
 use weir_stage::ownership::balance::{MakeBalancer, Spec};
 use weir_stage::ownership::{Arrangement, Own};
 use weir_stage::{Declaration, Graph, GraphError, NodeId, Place, Stage, To, Ways};
@@ -28,6 +30,7 @@ use crate::running::Running;
 use crate::{balance, control, downstream, identify, led, lines, six, upstream};
 
 /// What the graph of a gateway is drawn from.
+#[derive(Clone)]
 pub(crate) struct Shape {
     pub(crate) name: String,
     pub(crate) config: Arc<BngConfig>,
@@ -63,11 +66,11 @@ struct Drawing<'a> {
     /// Why packets go to the slow path, as workers write it, and as the slow path reads it.
     kind: Key<PuntReason>,
     punt: Key<Punt>,
-    /// The lane of users, where something is shaped.
+    /// The lane of users, where something is shaped, policed or remarked.
     user: Option<Key<u32>>,
 }
 
-/// What a scheduler is for.
+/// Where packets are shaped, policed or remarked.
 #[derive(Clone, Copy)]
 struct Site<'a> {
     direction: Direction,
@@ -77,6 +80,17 @@ struct Site<'a> {
     position: u8,
     /// The lane of users.
     user: Key<u32>,
+}
+
+/// Whose subscribers' packets come to a stage.
+#[derive(Clone, Copy)]
+struct Owner {
+    /// Its number.
+    number: u8,
+    /// The words of its users.
+    own: Own,
+    /// How many owners there are.
+    of: usize,
 }
 
 /// Makes a balancer of a gateway that runs.
@@ -92,8 +106,7 @@ impl Shape {
     pub(crate) fn draw(&self, running: Option<&Running>) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
         let (kind, punt) = (Stages::kind(&mut graph)?, Stages::kind(&mut graph)?);
-        let shaped = qos::both(&self.config.qos).next();
-        let user = shaped.map(|_| graph.claim("user")).transpose()?;
+        let user = qos::is_any(&self.config.qos).then(|| graph.claim("user")).transpose()?;
         let mut drawing = Drawing { shape: self, running, graph, kind, punt, user };
         let copies: Result<Vec<Copy>, GraphError> =
             self.arrangement.sections().map(|(owner, place)| drawing.copy(owner, place)).collect();
@@ -233,8 +246,8 @@ impl<'a> Drawing<'a> {
     }
 
     fn site(&self, direction: Direction, position: u8, port: &'a BngPort) -> Option<Site<'a>> {
-        let is_shaped = port.side == Side::Access && qos::shapes(&self.shape.config.qos, direction);
-        let user = self.user.filter(|_| is_shaped)?;
+        let is_treated = port.side == Side::Access && qos::treats(&self.shape.config.qos, direction);
+        let user = self.user.filter(|_| is_treated)?;
         Some(Site { direction, port: &port.name, position, user })
     }
 
@@ -251,65 +264,89 @@ impl<'a> Drawing<'a> {
         self.graph.add_of(name, declared, place, self.running, make)
     }
 
-    /// Adds a scheduler of a port, by its number among those that the port's users are divided among.
-    fn add_shaper(&mut self, site: Site<'_>, scheduler: u8, place: Place, next: To) -> Result<NodeId, GraphError> {
+    /// Adds a scheduler of a port, by its number among those that the port's users are divided among; answers what comes next where nothing is shaped.
+    fn add_shaper(&mut self, site: Site<'_>, scheduler: u8, place: Place, next: To) -> Result<To, GraphError> {
         let Site { direction, position, user, .. } = site;
-        let declared = shaper::declaration(user, false);
+        if !qos::shapes(&self.shape.config.qos, direction) {
+            return Ok(next);
+        }
+        let declared = shaper::declaration(user, true);
         let make = |running: &Running| running.shaper(direction, position, scheduler, user);
         let shape = self.add_at("shape", site, declared, place, make)?;
         self.graph.wire(shape, "out", next);
-        Ok(shape)
+        Ok(To::Stage(shape))
     }
 
-    /// Adds what comes before a scheduler; what is not shaped goes `past` it.
-    fn add_identify(
+    /// Adds what comes before a scheduler, if there is one, for the packets of an owner's subscribers; those of nobody go `past` all of it.
+    fn add_conditioner(
         &mut self,
         site: Site<'_>,
-        own: Own,
+        owner: Owner,
         place: Place,
         [shape, past]: [To; 2],
     ) -> Result<NodeId, GraphError> {
-        let Site { position, user, .. } = site;
+        let (Site { direction, position, user, .. }, Owner { number, own, of }) = (site, owner);
+        let config = Arc::clone(&self.shape.config);
+        let qos = &config.qos;
+        let mut next = shape;
+        if !qos.remark.of(direction).is_empty() {
+            let make = |running: &Running| running.remark(direction);
+            let remark = self.add_at("remark", site, remark::declaration(true), place, make)?;
+            self.graph.wire(remark, "out", next);
+            next = To::Stage(remark);
+        }
+        if !qos.police.of(direction).is_empty() {
+            let make = |running: &Running| running.police(direction, number, user);
+            let police = self.add_at("police", site, police::declaration(user), place, make)?;
+            self.graph.wire(police, "out", next);
+            next = To::Stage(police);
+        }
         let declared = identify::declaration(user);
         let identify =
             self.add_at("identify", site, declared, place, |running| running.identify(position, own, user))?;
-        self.graph.wire(identify, "out", shape);
+        self.graph.wire(identify, "out", next);
         self.graph.wire(identify, "past", past);
-        Ok(identify)
+        let Some(rate) = qos.limit else { return Ok(identify) };
+        let make = |running: &Running| running.limit(rate, of);
+        let limit = self.add_at("limit", site, limit::declaration(), place, make)?;
+        self.graph.wire(limit, "out", To::Stage(identify));
+        Ok(limit)
     }
 
-    /// Wires what goes to customers by a port, through a scheduler if it is shaped.
+    /// Wires what goes to customers by a port, through what is done with their packets.
     fn wire_to_customers(&mut self, position: u8, port: &'a BngPort, copies: &[Copy]) -> Result<(), GraphError> {
         let (way, out) = (format!("port[{position}]"), To::Port(port.index));
-        let (shaped, arrangement) = (self.site(Direction::Down, position, port), self.shape.arrangement);
+        let (treated, arrangement) = (self.site(Direction::Down, position, port), self.shape.arrangement);
         let mut shared = None;
         for copy in copies {
             let mut next = out;
-            if let Some(site) = shaped {
+            if let Some(site) = treated {
                 let shape = match shared {
                     _ if arrangement.has_own_parts() => self.add_shaper(site, copy.owner, copy.place, out)?,
                     Some(shape) => shape,
                     None => *shared.insert(self.add_shaper(site, 0, arrangement.exit(), out)?),
                 };
-                let ways = [To::Stage(shape), out];
-                next = To::Stage(self.add_identify(site, Own::of(copy.owner), copy.place, ways)?);
+                let owner = Owner { number: copy.owner, own: Own::of(copy.owner), of: copies.len() };
+                next = To::Stage(self.add_conditioner(site, owner, copy.place, [shape, out])?);
             }
             copy.every().into_iter().for_each(|stage| self.graph.wire(stage, &way, next));
         }
         Ok(())
     }
 
-    /// Where packets from customers come in by a port: at a scheduler if they are shaped, and at a balancer if somebody balances.
+    /// Where packets from customers come in by a port: at what is done with them, and at a balancer if somebody balances.
     fn first_up(&mut self, position: u8, port: &'a BngPort, copies: &[Copy], up: NodeId) -> Result<NodeId, GraphError> {
         let Some(site) = self.site(Direction::Up, position, port) else { return Ok(up) };
         let arrangement = self.shape.arrangement;
         if !arrangement.has_own_parts() {
             // The port's rate is one: shaped first, then balanced.
-            return self.shaped_before(site, (0, Own::ALL), arrangement.entrance(), up);
+            let all = Owner { number: 0, own: Own::ALL, of: 1 };
+            return self.treated_before(site, all, arrangement.entrance(), up);
         }
         let mut owners = Vec::new();
         for copy in copies {
-            owners.push(self.shaped_before(site, (copy.owner, Own::of(copy.owner)), copy.place, copy.up)?);
+            let owner = Owner { number: copy.owner, own: Own::of(copy.owner), of: copies.len() };
+            owners.push(self.treated_before(site, owner, copy.place, copy.up)?);
         }
         self.before_up(&format!("balance-up.{}", port.name), owners.into_iter())
     }
@@ -335,17 +372,17 @@ impl<'a> Drawing<'a> {
         Ok(sampled)
     }
 
-    /// A scheduler before a stage, with what comes before that.
-    fn shaped_before(
+    /// All that is done with an owner's packets before a stage.
+    fn treated_before(
         &mut self,
         site: Site<'_>,
-        (scheduler, own): (u8, Own),
+        owner: Owner,
         place: Place,
         next: NodeId,
     ) -> Result<NodeId, GraphError> {
         let next = To::Stage(next);
-        let shape = self.add_shaper(site, scheduler, place, next)?;
-        self.add_identify(site, own, place, [To::Stage(shape), next])
+        let shape = self.add_shaper(site, owner.number, place, next)?;
+        self.add_conditioner(site, owner, place, [shape, next])
     }
 }
 

@@ -1,7 +1,7 @@
-//! Stages `NAME.identify-up` and `NAME.identify-down`: whose frame it is, and of which traffic class, for the schedulers.
+//! Stages `NAME.identify-up` and `NAME.identify-down`: whose frame it is, and of which traffic class, for policers, remarking and schedulers.
 //!
 //! They look at frames as customers see them, which is before `up` takes the tags away and after `down` has given them back. So
-//! both directions are shaped by the same rules, and the way without schedulers costs nothing.
+//! both directions go by the same rules, and where nothing of all that is done it costs nothing.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::table::Subscribers;
 weir_stage::ways! {
     /// Ways out of [`Identify`].
     pub(crate) enum Exit {
-        /// An IP packet of a subscriber: on to its scheduler.
+        /// An IP packet of a subscriber: on to what is done with those.
         Out => way "out",
-        /// No IP packet, or nobody's: past the scheduler.
+        /// No IP packet, or nobody's: past all that.
         Past => way "past",
     }
 }
@@ -71,8 +71,8 @@ impl Identify {
 
 /// What [`Identify`] declares.
 pub(crate) fn declaration(user: Key<u32>) -> Declaration {
-    // What a customer sends to another is shaped twice: as the one's, and as the other's.
-    Declaration::of::<Exit>().renews(&[user.into(), LaneId::Class])
+    // What a customer sends to another comes by twice: as the one's, and as the other's.
+    Declaration::of::<Exit>().renews(&[user.into(), LaneId::Class, LaneId::Colour])
 }
 
 impl Stage for Identify {
@@ -84,6 +84,7 @@ impl Stage for Identify {
         let places = self.places(batch);
         let classifier = self.classifier.load(out.reader());
         let Identify { subscribers, frames, user, own, .. } = self;
+        batch.lanes.colour.all_mut().fill(0);
         let mut past = batch.live();
         batch.each(|slot, packet, lanes| {
             let frame = &frames[slot.index()];

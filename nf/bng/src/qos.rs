@@ -1,21 +1,33 @@
-//! Shaping of subscribers: a scheduler for each access port and direction, in which each subscriber has the profile that its entry
-//! names.
+//! Shaping of subscribers, what is done before, and what is done where nothing is shaped: a scheduler for each access port and direction, in which each
+//! subscriber has the profile that its entry names, behind [policers and remarking](conditioner).
 
+mod check;
+mod conditioner;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use weir_config::{ConfigError, ErrorKind};
 use weir_mem::{Domain, Published};
 use weir_packet::Key;
 use weir_sched::classify::Classifier;
 use weir_sched::config::SchedulerConfig;
 use weir_sched::gates::UserCount;
+use weir_sched::police::PolicerConfig;
+use weir_sched::remark::RemarkConfig;
 use weir_sched::shaping::{Change, Shaping};
 use weir_sched::watch::{Asked, Told};
+use weir_stage::Stage;
 use weir_stage::ownership::Owners;
-use weir_stage::{Given, Layout, Stage};
 
-use crate::config::{BngConfig, QosConfig};
+use crate::config::{PoliceConfig, QosConfig, RemarkingConfig};
+
+pub(crate) use check::faults;
+use conditioner::Conditioner;
+
+/// What a scheduler counts each frame more than it has, and its traffic classes, where it does not say so.
+const OVERHEAD: u16 = 24;
+const CLASSES: u8 = 4;
 
 /// Which way packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +39,8 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
+    pub(crate) const BOTH: [Direction; 2] = [Direction::Up, Direction::Down];
+
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Direction::Up => "up",
@@ -35,11 +49,39 @@ impl Direction {
     }
 }
 
-/// The schedulers of a gateway.
+impl QosConfig {
+    pub(crate) fn scheduler(&self, direction: Direction) -> Option<&SchedulerConfig> {
+        match direction {
+            Direction::Up => self.up.as_ref(),
+            Direction::Down => self.down.as_ref(),
+        }
+    }
+}
+
+impl PoliceConfig {
+    pub(crate) fn of(&self, direction: Direction) -> &BTreeMap<String, PolicerConfig> {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+}
+
+impl RemarkingConfig {
+    pub(crate) fn of(&self, direction: Direction) -> &[RemarkConfig] {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+}
+
+/// The schedulers of a gateway, and what stands before them.
 pub(crate) struct Schedulers {
     /// By position of the access port.
     up: Vec<Arc<Shaping>>,
     down: Vec<Arc<Shaping>>,
+    conditioner: Conditioner,
     classifier: Arc<Published<Classifier>>,
 }
 
@@ -47,6 +89,7 @@ pub(crate) struct Schedulers {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     changes: Vec<(Arc<Shaping>, Change)>,
+    conditioner: conditioner::Prepared,
     classifier: Classifier,
 }
 
@@ -57,7 +100,8 @@ impl fmt::Debug for Schedulers {
 }
 
 impl Schedulers {
-    /// As configured, for so many access ports, divided among these owners; `None` where nothing is shaped. The configuration has no [`faults`].
+    /// As configured, for so many access ports and subscribers, divided among these owners; `None` where nothing is shaped, policed or remarked. The
+    /// configuration has no [`faults`].
     ///
     /// # Errors
     ///
@@ -65,10 +109,11 @@ impl Schedulers {
     pub(crate) fn new(
         config: &QosConfig,
         ports: usize,
+        subscribers: u32,
         owners: Owners,
         domain: &Domain,
     ) -> Result<Option<Arc<Schedulers>>, String> {
-        if config.up.is_none() && config.down.is_none() {
+        if !is_any(config) {
             return Ok(None);
         }
         let all = |scheduler: &Option<SchedulerConfig>| match scheduler {
@@ -79,7 +124,8 @@ impl Schedulers {
             None => Ok(Vec::new()),
         };
         let classifier = Arc::new(Published::new(domain, Box::new(classifier(config))));
-        Ok(Some(Arc::new(Schedulers { up: all(&config.up)?, down: all(&config.down)?, classifier })))
+        let conditioner = Conditioner::new(config, users(config, subscribers), owners, domain);
+        Ok(Some(Arc::new(Schedulers { up: all(&config.up)?, down: all(&config.down)?, conditioner, classifier })))
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<Shaping>> {
@@ -90,11 +136,13 @@ impl Schedulers {
     pub(crate) fn assign(&self, user: u32, profile: &str) {
         // Names and numbers were checked when the subscriber was entered.
         self.all().for_each(|shaping| drop(shaping.assign(user, profile, None)));
+        self.conditioner.assign(user, Some(profile));
     }
 
     /// From now on there is no such user: what waits is still sent, and nobody's share is divided for it.
     pub(crate) fn dismiss(&self, user: u32) {
         self.all().for_each(|shaping| shaping.dismiss(user));
+        self.conditioner.assign(user, None);
     }
 
     /// The profile that a user has in all schedulers; a failed assertion if they do not agree.
@@ -126,7 +174,7 @@ impl Schedulers {
     /// As many others are watched as can be.
     pub(crate) fn watch(&self, position: u8, user: u32, now: u64) -> Result<Vec<(Direction, Told)>, Asked> {
         let of = |direction| self.of(direction).get(usize::from(position)).map(|shaping| (direction, shaping));
-        let both = [Direction::Up, Direction::Down].into_iter().filter_map(of);
+        let both = Direction::BOTH.into_iter().filter_map(of);
         both.map(|(direction, shaping)| Ok((direction, shaping.watch(user, now)?))).collect()
     }
 
@@ -144,12 +192,13 @@ impl Schedulers {
                 changes.push((Arc::clone(shaping), change));
             }
         }
-        Ok(Prepared { changes, classifier: classifier(config) })
+        Ok(Prepared { changes, conditioner: self.conditioner.prepare(config), classifier: classifier(config) })
     }
 
     /// Puts a change in place.
     pub(crate) fn apply(&self, prepared: Prepared) {
         prepared.changes.into_iter().for_each(|(shaping, change)| shaping.apply(change));
+        self.conditioner.apply(prepared.conditioner);
         self.classifier.publish(Box::new(prepared.classifier));
     }
 
@@ -162,7 +211,17 @@ impl Schedulers {
         user: Key<u32>,
     ) -> Option<Box<dyn Stage>> {
         let shaping = self.of(direction).get(usize::from(position))?;
-        Some(shaping.stage_of(scheduler, user, false))
+        Some(shaping.stage_of(scheduler, user, true))
+    }
+
+    /// A stage that polices the users of an owner who send, or get, packets.
+    pub(crate) fn police(&self, direction: Direction, owner: u8, user: Key<u32>) -> Option<Box<dyn Stage>> {
+        self.conditioner.police(direction, owner, user)
+    }
+
+    /// A stage that remarks packets.
+    pub(crate) fn remark(&self, direction: Direction) -> Box<dyn Stage> {
+        self.conditioner.remark(direction)
     }
 
     /// How packets are told apart.
@@ -180,19 +239,41 @@ impl Schedulers {
 
 /// Whether anything is shaped that goes this way.
 pub(crate) fn shapes(config: &QosConfig, direction: Direction) -> bool {
-    match direction {
-        Direction::Up => config.up.is_some(),
-        Direction::Down => config.down.is_some(),
-    }
+    config.scheduler(direction).is_some()
+}
+
+/// Whether anything is shaped or policed that goes this way, so that each subscriber has an owner.
+pub(crate) fn meters(config: &QosConfig, direction: Direction) -> bool {
+    shapes(config, direction) || !config.police.of(direction).is_empty()
+}
+
+/// Whether anything is shaped or policed, in any direction, so that profiles mean something.
+pub(crate) fn is_metered(config: &QosConfig) -> bool {
+    Direction::BOTH.into_iter().any(|direction| meters(config, direction))
+}
+
+/// Whether anything is shaped, policed or remarked that goes this way.
+pub(crate) fn treats(config: &QosConfig, direction: Direction) -> bool {
+    meters(config, direction) || !config.remark.of(direction).is_empty()
+}
+
+/// Whether anything is, in any direction.
+pub(crate) fn is_any(config: &QosConfig) -> bool {
+    Direction::BOTH.into_iter().any(|direction| treats(config, direction))
+}
+
+/// Bytes that each frame counts more than it has.
+fn overhead(config: &QosConfig, direction: Direction) -> u32 {
+    u32::from(config.scheduler(direction).map_or(OVERHEAD, |scheduler| scheduler.overhead))
 }
 
 fn said(faults: &[(String, String)]) -> String {
     faults.iter().map(|(key, problem)| format!("{key}: {problem}")).collect::<Vec<_>>().join("; ")
 }
 
-/// Traffic classes of all schedulers.
+/// Traffic classes of all schedulers; those that a scheduler has that says nothing, where there is none.
 fn classes(config: &QosConfig) -> u8 {
-    both(config).map(|(_, scheduler)| scheduler.classes).min().unwrap_or(1)
+    both(config).map(|(_, scheduler)| scheduler.classes).min().unwrap_or(CLASSES)
 }
 
 fn classifier(config: &QosConfig) -> Classifier {
@@ -201,76 +282,27 @@ fn classifier(config: &QosConfig) -> Classifier {
 
 /// The schedulers' configurations, with their keys.
 pub(crate) fn both(config: &QosConfig) -> impl Iterator<Item = (&'static str, &SchedulerConfig)> {
-    [("up", &config.up), ("down", &config.down)]
-        .into_iter()
-        .filter_map(|(key, scheduler)| Some((key, scheduler.as_ref()?)))
+    Direction::BOTH.into_iter().filter_map(|direction| Some((direction.name(), config.scheduler(direction)?)))
 }
 
-/// Names of profiles that all schedulers have.
+/// Names of profiles: those that all schedulers have; where there are none, those that policers are for.
 pub(crate) fn profiles(config: &QosConfig) -> Vec<String> {
     let mut all = both(config);
-    let Some((_, first)) = all.next() else { return Vec::new() };
+    let Some((_, first)) = all.next() else {
+        let policed = Direction::BOTH.into_iter().flat_map(|direction| config.police.of(direction).keys());
+        return policed.cloned().collect::<BTreeSet<String>>().into_iter().collect();
+    };
     let others: Vec<&SchedulerConfig> = all.map(|(_, scheduler)| scheduler).collect();
     let in_all = |name: &&String| others.iter().all(|other| other.profiles.contains_key(*name));
     first.profiles.keys().filter(in_all).cloned().collect()
 }
 
-/// Users that all schedulers have room for.
-pub(crate) fn users(config: &QosConfig) -> u32 {
-    both(config).map(|(_, scheduler)| scheduler.users).min().unwrap_or(u32::MAX)
+/// Users that all schedulers have room for; as many as there may be subscribers, where there are none.
+pub(crate) fn users(config: &QosConfig, subscribers: u32) -> u32 {
+    both(config).map(|(_, scheduler)| scheduler.users).min().unwrap_or(subscribers)
 }
 
 /// Packets that the schedulers of so many access ports may hold, divided among these owners.
 pub(crate) fn holds(config: &QosConfig, ports: usize, owners: Owners) -> usize {
     both(config).map(|(_, scheduler)| scheduler.holds(owners.parts()) * ports).sum()
-}
-
-/// What is wrong with the part of a configuration that is about shaping, beyond its schema.
-pub(crate) fn faults(given: &Given<'_, BngConfig>) -> Vec<ConfigError> {
-    let Given { element, config, placement } = given;
-    let mut errors = Vec::new();
-    let root = element.path();
-    let here = root.field("qos");
-    let qos = &config.qos;
-    let mut wrong =
-        |key: &'static str, problem: String| errors.push(element.error(ErrorKind::Conflict, &here.field(key), problem));
-    for (key, scheduler) in both(qos) {
-        scheduler.faults().into_iter().for_each(|(at, problem)| wrong(key, format!("{at}: {problem}")));
-        if scheduler.users < config.limits.subscribers {
-            let (users, subscribers) = (scheduler.users, config.limits.subscribers);
-            wrong(
-                key,
-                format!(
-                    "users: is {users}, but there may be {subscribers} subscribers; raise it or lower limits.subscribers"
-                ),
-            );
-        }
-        if !scheduler.assign.is_empty() {
-            wrong(key, "assign: subscribers name their profiles themselves; leave it out".to_owned());
-        }
-    }
-    let queues = |class| both(qos).map(|(_, scheduler)| scheduler.queues(class)).max().unwrap_or(1);
-    let faults = qos.classify.faults(classes(qos), queues);
-    faults.into_iter().for_each(|(at, problem)| wrong("classify", format!("{at}: {problem}")));
-    let counts: Vec<u8> = both(qos).map(|(_, scheduler)| scheduler.classes).collect();
-    if counts.windows(2).any(|pair| pair[0] != pair[1]) {
-        wrong("down", "classes: must be as many as those of up, since both go by the same classify".to_owned());
-    }
-    let names = profiles(qos);
-    if let Some(usual) = qos.usual.as_ref().filter(|usual| both(qos).next().is_some() && !names.contains(usual)) {
-        let problem = format!("no profile is called \"{usual}\" in each scheduler; there are {}", names.join(", "));
-        wrong("usual", problem);
-    }
-    if both(qos).next().is_some() && placement.workers.len() > 1 && placement.layout == Layout::RunToCompletion {
-        let workers = placement.workers.len();
-        let problem = format!(
-            "{workers} workers that each take what their queues give them: packets of one subscriber would come to several, and a \
-             scheduler has one owner"
-        );
-        let error = element.error(ErrorKind::Conflict, &root.field("workers"), problem);
-        errors.push(error.remedy(
-            "choose layout = \"distributor\" (the others share the subscribers), layout = \"pipeline\" (one schedules for all), or one worker",
-        ));
-    }
-    errors
 }

@@ -95,7 +95,7 @@ pub(crate) struct Registry {
     by_key: HashMap<u32, u32>,
     /// Subscribers in each pair of port and SVLAN.
     svlans: HashMap<(u8, u16), u32>,
-    /// Subscribers that are one user of the schedulers, where something is shaped.
+    /// Subscribers that are one user of schedulers and policers, where there are any.
     users: HashMap<u32, u32>,
     hosts: HashMap<BindingKey, Host>,
     /// When something is due about an address.

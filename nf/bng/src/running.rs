@@ -3,8 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
+use weir_config::PacketRate;
 use weir_ip::{Punt, PuntReason, Untagged};
 use weir_packet::Key;
+use weir_sched::limit::Limit;
 use weir_simd::Kernel;
 use weir_stage::ownership::Own;
 use weir_stage::ownership::balance::MakeBalancer;
@@ -38,6 +40,7 @@ use crate::upstream::{self, Up};
 use crate::{request, show};
 
 /// A configured gateway.
+#[derive(Clone)]
 pub struct Running {
     pub(crate) shape: Shape,
     /// The network layer of the core side.
@@ -51,10 +54,12 @@ pub struct Running {
     pub(crate) local: u32,
     /// Identifications of all workers' outer packets.
     pub(crate) sequence: Sequence,
-    /// What shapes subscribers, if anything does.
+    /// What shapes, polices and remarks subscribers, if anything does.
     pub(crate) schedulers: Option<Arc<Schedulers>>,
     pub(crate) shared: Arc<Mutex<Control>>,
-    pub(crate) notices: Mutex<Notices>,
+    pub(crate) notices: Arc<Mutex<Notices>>,
+    /// When it was built, in nanoseconds since the engine started.
+    pub(crate) now: u64,
 }
 
 /// What the stages of one owner are made of.
@@ -111,7 +116,7 @@ impl Running {
     /// What the stages of one more owner are made of.
     pub(crate) fn owned(&self, owner: u8) -> Result<Owned<'_>, GraphError> {
         let counters = self.counters.acquire().map_err(no_memory)?;
-        let is_divided = self.shape.arrangement.is_balanced() && qos::shapes(&self.shape.config.qos, Direction::Down);
+        let is_divided = self.shape.arrangement.is_balanced() && qos::meters(&self.shape.config.qos, Direction::Down);
         let reach = if is_divided { ReachOf::Own(owner) } else { ReachOf::All };
         Ok(Owned { running: self, counters, core: self.core()?, reach })
     }
@@ -134,7 +139,24 @@ impl Running {
     }
 
     fn schedulers(&self) -> Result<&Schedulers, GraphError> {
-        self.schedulers.as_deref().ok_or_else(|| GraphError(vec!["nothing is shaped".to_owned()]))
+        self.schedulers.as_deref().ok_or_else(|| GraphError(vec!["nothing is shaped, policed or remarked".to_owned()]))
+    }
+
+    /// Lets as many packets pass as a rate allows one of so many owners.
+    pub(crate) fn limit(&self, rate: PacketRate, owners: usize) -> Result<Box<dyn Stage>, GraphError> {
+        let limit = Limit::new(rate.packets_per_second().div_ceil(owners.max(1) as u64), self.now);
+        Ok(Box::new(limit.ok_or_else(|| GraphError(vec!["qos.limit: a rate of 0 lets nothing pass".to_owned()]))?))
+    }
+
+    /// Polices the subscribers of an owner.
+    pub(crate) fn police(&self, direction: Direction, owner: u8, user: Key<u32>) -> Result<Box<dyn Stage>, GraphError> {
+        let stage = self.schedulers()?.police(direction, owner, user);
+        stage.ok_or_else(|| GraphError(vec![format!("worker {owner} has no subscribers")]))
+    }
+
+    /// Remarks packets.
+    pub(crate) fn remark(&self, direction: Direction) -> Result<Box<dyn Stage>, GraphError> {
+        Ok(self.schedulers()?.remark(direction))
     }
 
     /// A scheduler of an access port.
@@ -149,7 +171,7 @@ impl Running {
         stage.ok_or_else(|| GraphError(vec![format!("nothing is shaped that goes {}", direction.name())]))
     }
 
-    /// Finds users and classes before a scheduler.
+    /// Finds users and classes.
     pub(crate) fn identify(&self, position: u8, own: Own, user: Key<u32>) -> Result<Box<dyn Stage>, GraphError> {
         let classifier = Arc::clone(self.schedulers()?.classifier());
         Ok(Box::new(Identify::new(Arc::clone(&self.subscribers), classifier, user, own, position)))

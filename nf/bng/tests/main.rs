@@ -1,6 +1,7 @@
 //! The gateway's tests, in one program: each file is a module.
 
 mod common;
+mod conditioning;
 mod config;
 mod core;
 mod flow_export;

@@ -1,7 +1,7 @@
 //! What is looked at of the frames in tunnels: their flows, their tags, and whether they have met congestion.
 
 use weir_packet::Packet;
-use weir_wire::{Ethernet, Ipv4, Ipv6, View, checksum, ethernet, flow, vlan};
+use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, flow, vlan};
 
 /// The ECN field (RFC 3168), and what it says.
 const ECN: u8 = 3;

@@ -8,7 +8,7 @@ use weir_net::VrfId;
 use weir_packet::{Batch, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_table::classifier::{BATCH, Keys};
-use weir_wire::{Ethernet, Ipv4, Ipv6, View, checksum, ethernet};
+use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
 use super::Side;
 use super::key::{FOUR, Fronts, Key, SIX, Words};

@@ -132,6 +132,8 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use weir_config::{Rate, Size};
     use weir_mem::Domain;
     use weir_net::RouteSource;
@@ -140,7 +142,7 @@ mod tests {
     use weir_stage::ownership::Owners;
 
     use super::*;
-    use crate::config::QosConfig;
+    use crate::config::{PoliceConfig, QosConfig, RemarkingConfig};
     use crate::qos::Schedulers;
     use crate::registry::{Entry, Fields, Settings, ShapingSettings, testing};
 
@@ -175,9 +177,13 @@ mod tests {
         let both = Some(scheduler());
         let classify =
             ClassifyConfig { rules: Vec::new(), dscp: Default::default(), priority: Default::default(), usual: None };
-        let config = QosConfig { classify, usual: None, up: both.clone(), down: both };
+        let (police, remark) = (
+            PoliceConfig { up: BTreeMap::new(), down: BTreeMap::new() },
+            RemarkingConfig { up: Vec::new(), down: Vec::new() },
+        );
+        let config = QosConfig { classify, usual: None, limit: None, police, remark, up: both.clone(), down: both };
         let owners = Owners::divided(2);
-        let schedulers = Schedulers::new(&config, 2, owners, &domain).unwrap().unwrap();
+        let schedulers = Schedulers::new(&config, 2, 8, owners, &domain).unwrap().unwrap();
         let profiles = vec!["gold".to_owned(), "silver".to_owned()];
         let shaping = Some(ShapingSettings { profiles, usual: None, users: 8 });
         registry.shape_by(Some(schedulers));

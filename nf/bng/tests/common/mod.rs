@@ -19,7 +19,7 @@ use weir_packet::{HeapPool, MAX_FRAME};
 use weir_port_mem::{MemHandle, MemPort};
 use weir_rig::{assert_home, declared};
 use weir_stage::{
-    AnyFunction, Env, Ground, Instance, InterfaceInfo, Layout, Placement, Port, PortInfo, TagInfo, rehearsal,
+    AnyFunction, Env, Ground, Instance, InterfaceInfo, Layout, Placement, Port, PortInfo, Redrawn, TagInfo, rehearsal,
 };
 use weir_wire::arp::{ArpFields, Operation};
 use weir_wire::build::UdpFrame;
@@ -177,12 +177,12 @@ impl Rig {
         let link_tags = Vec::new();
         let mut rig =
             Rig { engine, instance, infos, handles, domain, pool, ports: opened, placement, interfaces, link_tags };
-        rig.install(true);
+        rig.install(true, false);
         rig
     }
 
-    /// Gives the engine the instance's graph, and the ports' queues if they are `fresh`.
-    fn install(&mut self, fresh: bool) {
+    /// Gives the engine the instance's graph, and the ports' queues if they are `fresh`. Stages that there are `stay`, or all are new.
+    fn install(&mut self, fresh: bool, stay: bool) {
         let count = self.placement.workers.len();
         let workers: Vec<usize> = (0..count).collect();
         let (rx, tx) = match self.placement.layout {
@@ -205,7 +205,8 @@ impl Rig {
         }
         let part = |replica: usize, workers: Vec<usize>| {
             let graph = self.instance.graph(replica).unwrap();
-            GraphPart { graph, replica: 0, workers, receives: true, keep: HashSet::new() }
+            let keep: HashSet<String> = graph.nodes().iter().filter(|_| stay).map(|node| node.name.clone()).collect();
+            GraphPart { graph, replica: 0, workers, receives: true, keep }
         };
         let graphs = match self.placement.layout {
             Layout::RunToCompletion => workers.iter().map(|worker| part(*worker, vec![*worker])).collect(),
@@ -225,7 +226,7 @@ impl Rig {
         let ground = Ground { domain: &self.domain, now };
         let next = rehearsal::build(&Bng, &element(&names, config).unwrap(), &env, &ground);
         self.instance = next.unwrap();
-        self.install(false);
+        self.install(false, false);
     }
 
     /// Changes live keys.
@@ -235,7 +236,17 @@ impl Rig {
         let now = self.engine.now();
         let env =
             Env { ports: &self.infos, interfaces: &self.interfaces, folder: None, running: Some(&*self.instance) };
-        let change = rehearsal::change(&Bng, &element(&names, config).unwrap(), &env).unwrap();
+        let element = element(&names, config).unwrap();
+        let change = rehearsal::change(&Bng, &element, &env).unwrap();
+        let redrawn = rehearsal::redraw(&Bng, &element, &env).unwrap();
+        match redrawn {
+            Redrawn::Same => {}
+            Redrawn::As(instance) => {
+                self.instance = instance;
+                self.install(false, true);
+            }
+            Redrawn::Anew => panic!("a change of live keys takes a new instance"),
+        }
         change(now);
     }
 
