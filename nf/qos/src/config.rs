@@ -34,6 +34,8 @@ choice! {
         Pass = "pass",
         /// They are shaped too, by a scheduler of their own with the same settings.
         Shape = "shape",
+        /// They are shaped by the same scheduler: rates and guarantees of users, of subports and of the port are those of both directions together.
+        Together = "together",
     }
 }
 

@@ -86,11 +86,12 @@ impl Function for Qos {
     }
 }
 
-/// The directions in which something is shaped.
+/// The directions of the schedulers.
 pub(crate) fn directions(config: &QosConfig) -> &'static [Direction] {
     match config.reverse {
         Reverse::Pass => &[Direction::Forth],
         Reverse::Shape => &[Direction::Forth, Direction::Back],
+        Reverse::Together => &[Direction::Both],
     }
 }
 

@@ -4,6 +4,8 @@
 //!  from -> [limit] -> [balance] -> identify -> [police] -> [remark] -> shape -> to
 //! ```
 //!
+//! Where both directions are shaped together, both lead to the same schedulers, behind each of which stands `fork`.
+//!
 //! What stands in brackets is there where it is configured, or where somebody balances. Workers that share the users have a copy each of the
 //! stages behind the balancer.
 
@@ -16,8 +18,9 @@ use weir_stage::ownership::{Arrangement, Own};
 use weir_stage::{Graph, GraphError, NodeId, Place, To};
 
 use crate::back::Back;
-use crate::config::QosConfig;
-use crate::function::{Running, directions};
+use crate::config::{QosConfig, Reverse};
+use crate::fork::{self, Fork};
+use crate::function::Running;
 use crate::identify;
 use crate::state::Direction;
 
@@ -48,14 +51,23 @@ impl Shape {
         let user: Key<u32> = graph.claim("user")?;
         let mut drawing = Drawing { shape: self, running, graph, user };
         let [from, to] = self.ports;
-        let first = drawing.direction(Direction::Forth, to)?;
+        let (forth, back) = match self.config.reverse {
+            Reverse::Pass => (drawing.shapers(Direction::Forth)?, None),
+            Reverse::Shape => (drawing.shapers(Direction::Forth)?, Some(drawing.shapers(Direction::Back)?)),
+            Reverse::Together => {
+                let both = drawing.shapers(Direction::Both)?;
+                (both.clone(), Some(both))
+            }
+        };
+        let first = drawing.direction(Direction::Forth, &forth)?;
         drawing.graph.receive(from, first);
-        let back = if directions(&self.config).contains(&Direction::Back) {
-            drawing.direction(Direction::Back, from)?
-        } else {
-            let back = drawing.graph.add(format!("{}.back", self.name), Back);
-            drawing.graph.wire(back, "out", To::Port(from));
-            back
+        let back = match back {
+            Some(shapers) => drawing.direction(Direction::Back, &shapers)?,
+            None => {
+                let back = drawing.graph.add(format!("{}.back", self.name), Back);
+                drawing.graph.wire(back, "out", To::Port(from));
+                back
+            }
         };
         drawing.graph.receive(to, back);
         Ok(drawing.graph)
@@ -64,40 +76,55 @@ impl Shape {
     /// The name of a stage of one direction.
     fn stage(&self, stage: &str, direction: Direction) -> String {
         match direction {
-            Direction::Forth => format!("{}.{stage}", self.name),
+            Direction::Forth | Direction::Both => format!("{}.{stage}", self.name),
             Direction::Back => format!("{}.{stage}-back", self.name),
         }
     }
 }
 
 impl Drawing<'_> {
-    /// The stages of one direction; packets come in at the first.
-    fn direction(&mut self, direction: Direction, to: u16) -> Result<NodeId, GraphError> {
+    /// The scheduler of each owner, which owners that share one have in common.
+    fn shapers(&mut self, direction: Direction) -> Result<Vec<NodeId>, GraphError> {
         let arrangement = self.shape.arrangement;
-        let mut shared = None;
+        if arrangement.has_own_parts() {
+            return arrangement.sections().map(|(owner, place)| self.shaper(direction, owner, place)).collect();
+        }
+        let shared = self.shaper(direction, 0, arrangement.exit())?;
+        Ok(arrangement.sections().map(|_| shared).collect())
+    }
+
+    fn shaper(&mut self, direction: Direction, scheduler: u8, place: Place) -> Result<NodeId, GraphError> {
+        let (name, user, [from, to]) = (self.shape.stage("shape", direction), self.user, self.shape.ports);
+        let declared = shaper::declaration(user, true);
+        let shaper = self
+            .graph
+            .add_of(name, declared, place, self.running, |running| running.shaper(direction, scheduler, user))?;
+        let next = match direction {
+            Direction::Forth => To::Port(to),
+            Direction::Back => To::Port(from),
+            Direction::Both => {
+                let (name, make) = (self.shape.stage("fork", direction), |_: &Running| Ok(Box::new(Fork { to }) as _));
+                let fork = self.graph.add_of(name, fork::declaration(), place, self.running, make)?;
+                self.graph.wire(fork, "forth", To::Port(to));
+                self.graph.wire(fork, "back", To::Port(from));
+                To::Stage(fork)
+            }
+        };
+        self.graph.wire(shaper, "out", next);
+        Ok(shaper)
+    }
+
+    /// What is done in one direction before packets are shaped, by the scheduler of each owner; they come in at the first of it.
+    fn direction(&mut self, direction: Direction, shapers: &[NodeId]) -> Result<NodeId, GraphError> {
+        let arrangement = self.shape.arrangement;
         let mut owners = Vec::new();
-        for (owner, place) in arrangement.sections() {
-            let shaper = match shared {
-                _ if arrangement.has_own_parts() => self.shaper(direction, owner, place, to)?,
-                Some(shaper) => shaper,
-                None => *shared.insert(self.shaper(direction, 0, arrangement.exit(), to)?),
-            };
-            owners.push(self.before_shaper(direction, owner, place, shaper)?);
+        for ((owner, place), shaper) in arrangement.sections().zip(shapers) {
+            owners.push(self.before_shaper(direction, owner, place, *shaper)?);
         }
         let spec = Spec { name: self.shape.stage("balance", direction), reads: &[], tables: self.running };
         let make = |running: &Running, make| Ok(running.balance(direction, make));
         let first = arrangement.balance(&mut self.graph, spec, &owners, make)?;
         self.limited(direction, first)
-    }
-
-    fn shaper(&mut self, direction: Direction, scheduler: u8, place: Place, to: u16) -> Result<NodeId, GraphError> {
-        let (name, user) = (self.shape.stage("shape", direction), self.user);
-        let declared = shaper::declaration(user, true);
-        let shaper = self
-            .graph
-            .add_of(name, declared, place, self.running, |running| running.shaper(direction, scheduler, user))?;
-        self.graph.wire(shaper, "out", To::Port(to));
-        Ok(shaper)
     }
 
     /// What an owner does before its packets are shaped.

@@ -18,6 +18,7 @@ mod cases;
 mod classes;
 mod config;
 mod find;
+mod fork;
 mod function;
 mod graph;
 mod history;

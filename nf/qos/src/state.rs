@@ -16,13 +16,15 @@ use crate::subports::Subports;
 use crate::table::Table;
 use crate::users::Users;
 
-/// Which way a scheduler sends.
+/// Which way packets go, or a scheduler sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// From `from` to `to`.
     Forth,
     /// The other way.
     Back,
+    /// Both, as a scheduler may.
+    Both,
 }
 
 impl Direction {
@@ -30,6 +32,7 @@ impl Direction {
         match self {
             Direction::Forth => "forth",
             Direction::Back => "back",
+            Direction::Both => "both",
         }
     }
 }

@@ -14,3 +14,4 @@ mod remark;
 mod shape;
 mod slow;
 mod subports;
+mod together;
