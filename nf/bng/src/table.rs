@@ -2,7 +2,8 @@
 //!
 //! Workers read, the control side alone writes ([`Tables`]). What is found lies in *records* of half a cache line, which are never
 //! changed while a reader can reach them: a change fills another record, then stores the one word that leads to it. The old one
-//! is used again after a grace period ([`FreeList`](weir_table::free_list::FreeList)).
+//! is used again after a grace period ([`FreeList`](weir_table::free_list::FreeList)). One word of a record changes in place: what a subscriber's
+//! says of the binding of its first IPv6 network.
 //!
 //! | from | by | to |
 //! |---|---|---|
@@ -37,7 +38,7 @@ use only::OnlyWords;
 use owners::OwnerBytes;
 
 pub(crate) use binding::{Address, BindingFields, BindingKey, BindingRecord, Stations};
-pub(crate) use subscriber::{Sources4, Sources6, SubscriberFields, SubscriberRecord, Tags};
+pub(crate) use subscriber::{Senders, Sources4, Sources6, SubscriberFields, SubscriberRecord, Tags};
 pub(crate) use writer::{Limits, Refused, Tables};
 
 /// VLAN identifiers of a tag.
@@ -163,6 +164,12 @@ impl Subscribers {
     #[inline(always)]
     pub(crate) fn prefetch_subscriber(&self, place: u32) {
         prefetch_slice(&self.subscribers, place as usize);
+    }
+
+    /// Asks for what a subscriber's record says of IPv6.
+    #[inline(always)]
+    pub(crate) fn prefetch_networks(&self, place: u32) {
+        prefetch_slice(&self.networks, place as usize);
     }
 
     /// A subscriber's record.

@@ -1,12 +1,11 @@
 //! IPv6 on the fast path: what is forwarded whole, from and to addresses that were heard of. The stages for IPv4 find it among their
 //! packets, with the tags or headers in front already read and the records of subscribers asked for, and carry it in passes as they do theirs:
-//! the bucket of each customer's network is asked for, then its binding, and between them the lines of routes. Whatever is not plain is
-//! left to the stages [`Six`](super::Six).
+//! what a subscriber's record says of its first network is asked for, and for others, and for destinations, a bucket and then a binding; between them the
+//! lines of routes. Whatever is not plain is left to the stages [`Six`](super::Six).
 
 use weir_packet::{BATCH, Batch, Packet, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{Destinations, Frame};
-use weir_table::exact::Hash;
 use weir_table::lpm6::{Lookup6, Walk};
 use weir_wire::{Ipv6, View, ethernet, ipv6};
 
@@ -25,8 +24,6 @@ const FRONT: usize = TAGGED + Ipv6::LEN + 1;
 
 /// What is found out about packets from customers, pass by pass: of one after the other, in the order of their slots.
 pub(crate) struct Passes {
-    hashes: [Hash; BATCH],
-    found: [Found; BATCH],
     destinations: [u128; BATCH],
     walk: Walk,
     /// What routes answer for them.
@@ -35,14 +32,17 @@ pub(crate) struct Passes {
 
 impl Default for Passes {
     fn default() -> Passes {
-        Passes {
-            hashes: [Hash::from_bits(0); BATCH],
-            found: [Found::NONE; BATCH],
-            destinations: [0; BATCH],
-            walk: Walk::default(),
-            answers: [0; BATCH],
-        }
+        Passes { destinations: [0; BATCH], walk: Walk::default(), answers: [0; BATCH] }
     }
+}
+
+/// The first half of the source of a packet of IPv6 from a customer, and the MAC address of the station that sent it, as it lies in the packet.
+#[inline(always)]
+fn sender(packet: &Packet) -> (u64, u64) {
+    let front = packet.window::<FRONT>(0);
+    let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *front;
+    let source = Ipv6::view(&front[TAGGED..]).map_or(0, |ip| first_half(&ip.source));
+    (source, u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
 }
 
 /// The EtherType in front of the IP header of a frame, as it lies in the packet.
@@ -93,18 +93,15 @@ impl upstream::Shared {
         (core, identifications): (CoreView<'_>, &mut Identifications),
         ports: &mut [u8; BATCH],
     ) -> u64 {
-        let Passes { hashes, found, destinations, walk, answers } = passes;
+        let Passes { destinations, walk, answers } = passes;
         let (subscribers, routes) = (&*self.subscribers, self.core.onward.six());
         let mut count = 0;
         batch.each_in(
             mask,
             #[inline(always)]
             |slot, packet, _| {
-                let scope = subscribers.subscriber(behind[slot.index()].place()).map_or(0, |record| record.scope());
+                subscribers.prefetch_networks(behind[slot.index()].place());
                 if let Some(ip) = Ipv6::view(&packet.window::<FRONT>(0)[TAGGED..]) {
-                    let hash = subscribers.hash(subscribers.key6(scope, first_half(&ip.source)));
-                    subscribers.prefetch_bucket(hash);
-                    hashes[count % BATCH] = hash;
                     destinations[count % BATCH] = u128::from_be_bytes(ip.destination);
                 }
                 count += 1;
@@ -112,51 +109,89 @@ impl upstream::Shared {
         );
         let destinations = destinations.get(..count).unwrap_or_default();
         routes.approach(destinations, walk);
-        for (hash, found) in hashes.iter().zip(found.iter_mut()).take(count) {
-            *found = subscribers.candidate(*hash);
-            subscribers.prefetch_binding(found.place());
-        }
         routes.advance(destinations, walk);
         routes.finish(destinations, walk, answers);
-        let (mut at, mut gone) = (0, 0);
+        let (mut at, mut gone, mut others) = (0, 0, 0);
         batch.each_in(
             mask,
             #[inline(always)]
             |slot, packet, _| {
                 self.counters.prefetch(behind[(slot.index() + LAG) % BATCH].number(), Direction::Up);
-                let (place, network) = (behind[slot.index()].place(), found[at % BATCH]);
-                let sent =
-                    self.send_six::<TUNNEL>(packet, place, network, (core, answers[at % BATCH]), identifications);
-                if let Some(port) = sent {
+                let answer = answers[at % BATCH];
+                at += 1;
+                let Some(record) = subscribers.subscriber(behind[slot.index()].place()) else { return };
+                let (source, station) = sender(packet);
+                if !record.is_known_sender6(source, station) {
+                    others |= slot.bit();
+                } else if let Some(port) = self.send_six::<TUNNEL>(packet, record, (core, answer), identifications) {
                     ports[slot.index()] = port;
                     gone |= slot.bit();
                 }
-                at += 1;
             },
         );
+        if others != 0 {
+            let of = (mask, others);
+            gone |= self.carry_others::<TUNNEL>(batch, of, (answers, behind), (core, identifications), ports);
+        }
         gone
     }
 
-    /// Wraps and counts a packet if it is plain, of the subscriber with a record at this `place`, and from the `network` that was found for its
-    /// source. Answers the position of the port that it leaves by; changes nothing when it answers none.
+    /// The same for `others` of the packets in a mask, for which routes have given answers: from further networks of their subscribers, from hosts in networks
+    /// with several stations, or from where nobody is known.
+    #[inline(never)]
+    fn carry_others<const TUNNEL: bool>(
+        &self,
+        batch: &mut Batch,
+        (mask, others): (u64, u64),
+        (answers, behind): (&[u32; BATCH], &[Found; BATCH]),
+        (core, identifications): (CoreView<'_>, &mut Identifications),
+        ports: &mut [u8; BATCH],
+    ) -> u64 {
+        let subscribers = &*self.subscribers;
+        let mut keys = [subscribers.key6(0, 0); BATCH];
+        let mut found = [Found::NONE; BATCH];
+        batch.each_in(others, |slot, packet, _| {
+            let scope = subscribers.subscriber(behind[slot.index()].place()).map_or(0, |record| record.scope());
+            let key = subscribers.key6(scope, sender(packet).0);
+            subscribers.prefetch_bucket(subscribers.hash(key));
+            keys[slot.index()] = key;
+        });
+        for slot in Slots(others) {
+            let candidate = subscribers.candidate(subscribers.hash(keys[slot.index()]));
+            subscribers.prefetch_binding(candidate.place());
+            found[slot.index()] = candidate;
+        }
+        let (mut at, mut gone) = (0, 0);
+        batch.each_in(mask, |slot, packet, _| {
+            let answer = answers[at % BATCH];
+            at += 1;
+            let record = subscribers.subscriber(behind[slot.index()].place()).filter(|_| others & slot.bit() != 0);
+            let Some((record, binding)) = record.zip(subscribers.binding(found[slot.index()].place())) else { return };
+            let is_its = binding.is(keys[slot.index()]) && binding.subscriber() == record.number();
+            if !is_its || !binding.is_from(sender(packet).1) {
+                return;
+            }
+            if let Some(port) = self.send_six::<TUNNEL>(packet, record, (core, answer), identifications) {
+                ports[slot.index()] = port;
+                gone |= slot.bit();
+            }
+        });
+        gone
+    }
+
+    /// Wraps and counts a packet, of the subscriber with this record and from where its source is known to be, if it is plain. Answers the position of the
+    /// port that it leaves by; changes nothing when it answers none.
     #[inline(always)]
     fn send_six<const TUNNEL: bool>(
         &self,
         packet: &mut Packet,
-        place: u32,
-        network: Found,
+        record: SubscriberRecord<'_>,
         (core, answer): (CoreView<'_>, u32),
         identifications: &mut Identifications,
     ) -> Option<u8> {
-        let record = self.subscribers.subscriber(place)?;
+        let is_its = record.may_send_from(sender(packet).1);
         let front = packet.window::<FRONT>(0);
         let ip = Ipv6::view(front.get(TAGGED..)?)?;
-        let station = u64::from_le_bytes(*front.get(6..)?.first_chunk()?) & MAC_BITS;
-        let binding = self.subscribers.binding(network.place())?;
-        let is_its = binding.is(self.subscribers.key6(record.scope(), first_half(&ip.source)))
-            && binding.subscriber() == record.number()
-            && binding.is_from(station)
-            && record.may_send_from(station);
         let is_discovery = ip.next_header == ipv6::ICMPV6 && front.last().is_some_and(|kind| DISCOVERY.contains(kind));
         let total = Ipv6::LEN + usize::from(ip.payload_length.get());
         if !is_its || is_discovery || !is_plain(ip) || TAGGED + total > packet.len() {

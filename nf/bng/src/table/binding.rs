@@ -14,7 +14,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_wire::MacAddr;
 
-use super::subscriber::{Tags, mac_word};
+use super::subscriber::{Senders, Tags, mac_word};
 use super::{Line, NUMBER_BITS, word};
 
 /// An address that a subscriber has, or an IPv6 network.
@@ -82,6 +82,11 @@ impl BindingKey {
 
     pub(super) const fn new_host6(scope: u32, address: u128) -> BindingKey {
         BindingKey { high: scope as u64 | HOST6, low: (address >> 64) as u64, host: address as u64 }
+    }
+
+    /// The first half of the addresses of an IPv6 network, if it is the key of one.
+    pub(super) fn half6(self) -> Option<u64> {
+        (self.high & (V6 | HOST6) == V6).then_some(self.low)
     }
 
     /// The key of the network that an IPv6 host is in.
@@ -203,6 +208,21 @@ impl<'t> BindingRecord<'t> {
         let word = word::<2>(self.0);
         let is_its = (word ^ mac) << 16 == 0 && word & IS_SHARED == 0;
         word & HAS_MAC != 0 && (word & IS_LINK == 0 || is_its)
+    }
+
+    /// From which stations packets of its IPv6 network come, as far as [`is_from`](Self::is_from) says it of all.
+    pub(super) fn senders(self) -> Senders {
+        match (self.is_resolved() && !self.is_shared(), self.is_link()) {
+            (false, _) => Senders::UNKNOWN,
+            (true, false) => Senders::ANY,
+            (true, true) => Senders::one(self.mac_word()),
+        }
+    }
+
+    /// The tags of its subscriber.
+    pub(super) fn tags(self) -> Tags {
+        let [_, _, c, d, _, _, g, h] = self.tags_word().to_le_bytes();
+        Tags { port: self.port(), svlan: u16::from_be_bytes([c, d]), cvlan: u16::from_be_bytes([g, h]) }
     }
 
     /// Whether it is an IPv6 network in which there may be several stations.

@@ -13,7 +13,12 @@
 //! word 0  first IPv6 source (first half of the address)
 //! word 1  its mask
 //! word 2  SVLAN, CVLAN, nothing, position of the port (16 bits each)
+//! word 3  from which station packets of the first IPv6 source come, as its binding says it
 //! ```
+//!
+//! The last word alone changes in place, as what it says does: it is read and written whole.
+
+use std::sync::atomic::Ordering;
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use weir_wire::MacAddr;
@@ -99,6 +104,33 @@ impl SubscriberFields {
         let tags = u64::from(svlan) | u64::from(cvlan) << 16 | u64::from(port) << 48;
         [self.ipv6.address, self.ipv6.mask, tags, 0]
     }
+
+    /// Half of the addresses of the first IPv6 source, if it has one binding: its mask is that which bindings go by.
+    pub(super) fn network6(&self, mask: u64) -> Option<u64> {
+        Some(self.ipv6.address).filter(|_| self.ipv6 != Sources6::NONE && self.ipv6.mask == mask)
+    }
+}
+
+/// From which stations packets of a network come that has one binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Senders(u64);
+
+impl Senders {
+    /// Nothing is known without a look at bindings.
+    pub(crate) const UNKNOWN: Senders = Senders(0);
+    /// Any.
+    pub(crate) const ANY: Senders = Senders(3 << 62);
+
+    /// The one with this MAC address, as it lies in the packet, as a little-endian word of 48 bits.
+    pub(crate) const fn one(mac: u64) -> Senders {
+        Senders(1 << 63 | mac & ((1 << 48) - 1))
+    }
+
+    #[inline(always)]
+    const fn has(self, mac: u64) -> bool {
+        let is_it = (self.0 ^ mac) << 16 == 0;
+        self.0 >> 63 != 0 && (self.0 >> 62 == 3 || is_it)
+    }
 }
 
 /// A subscriber as a worker found it. What it is asked for is read then.
@@ -152,6 +184,23 @@ impl<'t> SubscriberRecord<'t> {
     pub(crate) fn is_first_source6(self, first_half: u64) -> bool {
         let line = self.networks.get(self.place as usize);
         line.is_some_and(|line| first_half & word::<1>(line) == word::<0>(line))
+    }
+
+    /// Whether an IPv6 packet, given the first half of its source (in host order), comes from the first network and, without a look at its binding,
+    /// from a station (given as for [`may_send_from`](Self::may_send_from)) that the binding knows there.
+    #[inline(always)]
+    pub(crate) fn is_known_sender6(self, first_half: u64, mac: u64) -> bool {
+        let line = self.networks.get(self.place as usize);
+        line.is_some_and(|line| first_half & word::<1>(line) == word::<0>(line) && Senders(word::<3>(line)).has(mac))
+    }
+
+    /// Says from which stations packets of the first network come, if that is this one: half of its addresses.
+    pub(super) fn set_senders6(self, network: u64, mask: u64, senders: Senders) {
+        let Some(line) = self.networks.get(self.place as usize) else { return };
+        if (word::<0>(line), word::<1>(line)) == (network, mask) {
+            let [_, _, _, last] = line;
+            last.store(senders.0, Ordering::Relaxed);
+        }
     }
 
     /// Whether a frame from this address may come from the subscriber: any, unless one is fixed. Given as the 6 bytes lie in the

@@ -303,3 +303,81 @@ fn a_reader_sees_whole_records_and_never_misses_one() {
         reading.join().unwrap();
     });
 }
+
+/// A change of three subscribers, and of three networks in the scope that they share.
+#[derive(Clone, Debug)]
+enum Move {
+    /// A subscriber comes, or has another first network.
+    Set(u32, u64),
+    Remove(u32),
+    /// A network is a subscriber's, at a station or at none that is known.
+    Bind(u64, u32, Option<u8>, Stations),
+    Unbind(u64),
+}
+
+fn movement() -> impl Strategy<Value = Move> {
+    let stations = prop::sample::select(vec![Stations::Routed, Stations::One, Stations::Several]);
+    prop_oneof![
+        2 => (0u32..3, 0u64..3).prop_map(|(number, network)| Move::Set(number, network)),
+        1 => (0u32..3).prop_map(Move::Remove),
+        4 => (0u64..3, 0u32..3, prop::option::of(0u8..2), stations)
+            .prop_map(|(network, number, mac, stations)| Move::Bind(network, number, mac, stations)),
+        1 => (0u64..3).prop_map(Move::Unbind),
+    ]
+}
+
+proptest! {
+    /// What a subscriber's record says of its first network is what the binding says, whichever of them changed last.
+    #[test]
+    fn senders_are_those_of_the_binding(moves in prop::collection::vec(movement(), 0..60)) {
+        let domain = Domain::new();
+        let mut reader = domain.reader().unwrap();
+        let mut tables = tables(&domain);
+        let station = |n: u8| MacAddr([2, 0, 0, 0, 0, n]);
+        let half = |network: u64| (network + 1) << 8;
+        let line = |number: u32| tags(1, 5, number as u16 + 1);
+        let (mut first, mut bound) = (HashMap::new(), HashMap::new());
+        for one in moves {
+            reader.quiescent();
+            match one {
+                Move::Set(number, network) => {
+                    let prefix = ipnet::Ipv6Net::new((u128::from(half(network)) << 64).into(), 56).unwrap();
+                    let (ipv6, mac) = (Sources6::of(prefix), None);
+                    let fields = SubscriberFields { scope: 0, ipv6, mac, ..subscriber(line(number), number) };
+                    tables.set_subscriber(&fields).unwrap();
+                    first.insert(number, network);
+                }
+                Move::Remove(number) => {
+                    tables.remove_subscriber(line(number));
+                    first.remove(&number);
+                }
+                Move::Bind(network, number, mac, stations) => {
+                    let key = BindingKey::new(0, Address::V6(half(network)));
+                    let fields = BindingFields { mac: mac.map(station), stations, tags: line(number), ..binding(key, number) };
+                    tables.set_binding(&fields).unwrap();
+                    bound.insert(network, (number, mac, stations));
+                }
+                Move::Unbind(network) => {
+                    tables.remove_binding(BindingKey::new(0, Address::V6(half(network))));
+                    bound.remove(&network);
+                }
+            }
+            let shared = tables.shared();
+            for (number, network, sender) in (0..3).flat_map(|s| (0..4).flat_map(move |n| (0..2).map(move |m| (s, n, m)))) {
+                let Tags { port, svlan, cvlan } = line(number);
+                let record = shared.by_tags(port, svlan, cvlan).and_then(|place| shared.subscriber(place));
+                let known = record.is_some_and(|record| record.is_known_sender6(half(network) | 0x7f, mac_word(station(sender))));
+                let is_first = first.get(&number) == Some(&network);
+                let is_wanted = is_first && bound.get(&network).is_some_and(|(owner, mac, stations)| {
+                    let is_from = match stations {
+                        Stations::Routed => mac.is_some(),
+                        Stations::One => *mac == Some(sender),
+                        Stations::Several => false,
+                    };
+                    *owner == number && is_from
+                });
+                prop_assert_eq!(known, is_wanted, "{} {} {}", number, network, sender);
+            }
+        }
+    }
+}

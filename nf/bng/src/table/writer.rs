@@ -12,8 +12,8 @@ use weir_table::free_list::FreeList;
 use super::only::Only;
 use super::owners::OwnerBytes;
 use super::{
-    BindingFields, BindingKey, Found, Line, NUMBER_BITS, PLACE_BITS, SubscriberFields, Subscribers, Tags, VLANS,
-    svlan_place, write,
+    BindingFields, BindingKey, BindingRecord, Found, Line, NUMBER_BITS, PLACE_BITS, Senders, SubscriberFields,
+    SubscriberRecord, Subscribers, Tags, VLANS, svlan_place, write,
 };
 
 /// How much the tables hold.
@@ -160,6 +160,15 @@ impl Tables {
             self.subscribers.give_back_unseen(place);
             return Err(refused);
         }
+        if let Some(network) = fields.network6(self.shared.prefix_mask)
+            && let Some(record) = self.shared.subscriber(place)
+        {
+            let key = BindingKey::new6(fields.scope, network);
+            let binding = self.shared.find(key, self.shared.hash(key)).and_then(|place| self.shared.binding(place));
+            let binding = binding.filter(|binding| binding.subscriber() == fields.number);
+            let senders = binding.map_or(Senders::UNKNOWN, BindingRecord::senders);
+            record.set_senders6(network, self.shared.prefix_mask, senders);
+        }
         self.store(fields.tags, Found::new(place, fields.number), Owners::owner_in(fields.user));
         Ok(())
     }
@@ -237,6 +246,8 @@ impl Tables {
         let (only, words) = (&mut self.only, &self.shared.only);
         match self.shared.find_whole(fields.key, hash).filter(|old| old.place() != place) {
             Some(old) => {
+                // It may be another subscriber's from now on, whose word is written below.
+                self.shared.tell_senders(fields.key, old.place(), false);
                 self.index.replace(hash, old.0, found.0);
                 fields.key.scope4().into_iter().for_each(|key| only.replaced(words, key, found));
                 self.bindings.give_back(old.place());
@@ -249,17 +260,36 @@ impl Tables {
                 fields.key.scope4().into_iter().for_each(|key| only.added(words, key, found));
             }
         }
+        self.shared.tell_senders(fields.key, place, true);
         Ok(())
     }
 
     /// Forgets where an address is.
     pub(crate) fn remove_binding(&mut self, key: BindingKey) {
         let hash = self.shared.hash(key);
-        if let Some(found) = self.shared.find_whole(key, hash)
-            && self.index.remove(hash, found.0)
-        {
+        if let Some(found) = self.shared.find_whole(key, hash) {
+            self.shared.tell_senders(key, found.place(), false);
+            if !self.index.remove(hash, found.0) {
+                return;
+            }
             key.scope4().into_iter().for_each(|key| self.only.removed(&self.shared.only, key));
             self.bindings.give_back(found.place());
+        }
+    }
+}
+
+impl Subscribers {
+    /// Tells the subscriber of the binding at a place from which stations packets of its network come, if that is its first one: those that the binding
+    /// knows, as long as it `counts`.
+    fn tell_senders(&self, key: BindingKey, place: u32, counts: bool) {
+        let (Some(network), Some(binding)) = (key.half6(), self.binding(place)) else { return };
+        let Tags { port, svlan, cvlan } = binding.tags();
+        let record = self.by_tags(port, svlan, cvlan).and_then(|place| self.subscriber(place));
+        let is_its =
+            |record: &SubscriberRecord<'_>| (record.number(), record.scope()) == (binding.subscriber(), key.scope());
+        if let Some(record) = record.filter(is_its) {
+            let senders = if counts { binding.senders() } else { Senders::UNKNOWN };
+            record.set_senders6(network, self.prefix_mask, senders);
         }
     }
 }
