@@ -21,6 +21,11 @@ pub trait Setting: Sized {
     /// Reads a checked value; `None` only for a value that [`describe`](Self::describe) does not allow.
     fn read(value: &Value) -> Option<Self>;
 
+    /// Reads a text with a [form of its own](crate::Scalar), in which all of a value is written; `None` if it is not of that form.
+    fn read_text(text: &str) -> Option<Self> {
+        Self::read(&Value::from(text))
+    }
+
     /// The value as a script would have it.
     fn write(&self) -> Value;
 }
@@ -206,7 +211,11 @@ macro_rules! scalar {
             }
 
             fn read(value: &$crate::Value) -> Option<Self> {
-                <$type as $crate::Scalar>::parse(value.as_text()?).ok()
+                <Self as $crate::Setting>::read_text(value.as_text()?)
+            }
+
+            fn read_text(text: &str) -> Option<Self> {
+                <$type as $crate::Scalar>::parse(text).ok()
             }
 
             fn write(&self) -> $crate::Value {
@@ -287,6 +296,10 @@ impl<T: Setting> Setting for Option<T> {
             Value::Nil => Some(None),
             value => T::read(value).map(Some),
         }
+    }
+
+    fn read_text(text: &str) -> Option<Self> {
+        T::read_text(text).map(Some)
     }
 
     fn write(&self) -> Value {

@@ -6,7 +6,7 @@ use crate::path::Path;
 use crate::place::Place;
 use crate::scalar::Malformed;
 use crate::setting::Setting;
-use crate::types::Type;
+use crate::types::{Length, Type};
 use crate::value::Value;
 
 impl Type {
@@ -18,7 +18,10 @@ impl Type {
         texts: impl Iterator<Item = &'t str> + Clone,
         mut wrong: impl FnMut(&'t str, Malformed),
     ) -> Option<T> {
-        let of = self.of_each();
+        let Type::List { of, .. } = self else {
+            let text = texts.clone().next()?;
+            return self.read_one(text).map_err(|malformed| wrong(text, malformed)).ok();
+        };
         let mut values = Vec::with_capacity(1);
         let mut is_right = true;
         for text in texts.clone() {
@@ -30,16 +33,23 @@ impl Type {
                 }
             }
         }
-        let value = match self {
-            Type::List { .. } => Value::List(values),
-            _ => values.pop()?,
-        };
-        let read = if is_right { T::read(&value) } else { None };
+        let read = if is_right { T::read(&Value::List(values)) } else { None };
         // Texts with a form of their own are looked at once more only where one of them is wrong.
-        if let (None, true, Type::Scalar(scalar)) = (&read, is_right, of) {
+        if let (None, true, Type::Scalar(scalar)) = (&read, is_right, &**of) {
             texts.for_each(|text| drop((scalar.canonical)(text).map_err(|malformed| wrong(text, malformed))));
         }
         read
+    }
+
+    /// Reads a value that is no list.
+    fn read_one<T: Setting>(&self, text: &str) -> Result<T, Malformed> {
+        let wrong = || Malformed::because("is wrong");
+        match self {
+            Type::Scalar(scalar) => {
+                T::read_text(text).ok_or_else(|| (scalar.canonical)(text).err().unwrap_or_else(wrong))
+            }
+            one => T::read(&one.text_as_value(text)?).ok_or_else(wrong),
+        }
     }
 
     /// The type of one text: that of entries, where this is a list.
@@ -64,6 +74,7 @@ impl Type {
             }
             Type::Number { .. } => self.checked(text.parse().map_or_else(|_| Value::from(text), Value::Number)),
             Type::Bool => self.checked(text.parse::<bool>().map_or_else(|_| Value::from(text), Value::from)),
+            Type::Text { length, pattern: None } if *length == Length::ANY => Ok(Value::from(text)),
             // Whoever reads it looks at it.
             Type::Scalar(_) | Type::Reference { .. } => Ok(Value::from(text)),
             _ => self.checked(Value::from(text)),

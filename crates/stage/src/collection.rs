@@ -141,28 +141,6 @@ impl Collection {
     }
 }
 
-/// What is said of a field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said<T> {
-    /// Nothing: it stays as it was.
-    Nothing,
-    /// That it has no value.
-    None,
-    /// A value.
-    Some(T),
-}
-
-impl<T> Said<T> {
-    /// What it is from now on, if it was this.
-    pub fn over<U>(self, before: Option<U>, new: impl FnOnce(T) -> U) -> Option<U> {
-        match self {
-            Said::Nothing => before,
-            Said::None => None,
-            Said::Some(value) => Some(new(value)),
-        }
-    }
-}
-
 /// The word by which a request takes a value away.
 const NONE: &str = "none";
 
@@ -173,12 +151,6 @@ fn is_list_of_none(value: &Value) -> bool {
 
 /// Where an entry is described. What is wrong with a field is told by the source; whoever reads it goes on with the others.
 pub trait Source {
-    /// A field of one value; `None` if it is wrong.
-    fn one<T: Scalar>(&mut self, field: &str) -> Option<Said<T>>;
-
-    /// A field of any number of values; `None` if one of them is wrong.
-    fn many<T: Scalar>(&mut self, field: &str) -> Option<Said<Vec<T>>>;
-
     /// The field that a key describes; where nothing is said of it, what it was `before`, or its default. `None` if it is wrong.
     fn field<T: Setting + Clone>(&mut self, key: &KeySchema, before: Option<&T>) -> Option<T>;
 }
@@ -191,23 +163,6 @@ pub struct RowFields<'a> {
 }
 
 impl Source for RowFields<'_> {
-    fn one<T: Scalar>(&mut self, field: &str) -> Option<Said<T>> {
-        let column = self.collection.column(field);
-        let is_required = self.collection.fields.get(column).is_some_and(|field| field.required);
-        if !is_required && self.row.text(column).is_empty() {
-            return Some(Said::Nothing);
-        }
-        self.row.read(column, self.errors).map(Said::Some)
-    }
-
-    fn many<T: Scalar>(&mut self, field: &str) -> Option<Said<Vec<T>>> {
-        let column = self.collection.column(field);
-        if self.row.text(column).is_empty() {
-            return Some(Said::Nothing);
-        }
-        self.row.read_list(column, ';', self.errors).map(Said::Some)
-    }
-
     fn field<T: Setting + Clone>(&mut self, key: &KeySchema, before: Option<&T>) -> Option<T> {
         let column = self.collection.column(key.name);
         let text = self.row.text(column);
@@ -284,25 +239,6 @@ impl Arguments<'_> {
 }
 
 impl Source for Arguments<'_> {
-    fn one<T: Scalar>(&mut self, field: &str) -> Option<Said<T>> {
-        match self.value(field) {
-            None => Some(Said::Nothing),
-            Some(value) if value == NONE => Some(Said::None),
-            Some(value) => {
-                let parsed = self.parse(field, value);
-                self.told(parsed).map(Said::Some)
-            }
-        }
-    }
-
-    fn many<T: Scalar>(&mut self, field: &str) -> Option<Said<Vec<T>>> {
-        match self.value(field) {
-            None => Some(Said::Nothing),
-            Some(value) if value == NONE || is_list_of_none(value) => Some(Said::None),
-            Some(_) => self.list(field).map(Said::Some),
-        }
-    }
-
     fn field<T: Setting + Clone>(&mut self, key: &KeySchema, before: Option<&T>) -> Option<T> {
         let is_required = matches!(key.presence, Presence::Required);
         match self.value(key.name) {

@@ -48,7 +48,7 @@ pub mod ways;
 
 pub use case::{Case, Chosen, Knob};
 pub use channel::{Channel, ChannelSide, Credentials, Endpoint};
-pub use collection::{Arguments, Collection, Entry, Ledger, Record, Said, Site, Source, Stands, Versions, Wrong};
+pub use collection::{Arguments, Collection, Entry, Ledger, Record, Site, Source, Stands, Versions, Wrong};
 pub use device::{DeviceText, local_mac};
 pub use entries::Entries;
 pub use flows::{Collector, Exported, FlowExport, FlowHop, FlowProtocol, FlowSource, Output, Sample};

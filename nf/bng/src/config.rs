@@ -12,8 +12,9 @@ use weir_sched::classify::ClassifyConfig;
 use weir_sched::config::SchedulerConfig;
 use weir_sched::police::PolicerConfig;
 use weir_sched::remark::{MAX_RULES, RemarkConfig};
+use weir_stage::entry;
 
-use crate::words::{Source4, Source6};
+use crate::words::{Profile, Source4, Source6};
 
 choice! {
     /// What customers' packets are wrapped in towards the core.
@@ -128,9 +129,9 @@ config! {
     }
 }
 
-config! {
+entry! {
     /// A subscriber: who is behind a pair of tags.
-    pub struct SubscriberConfig {
+    pub struct SubscriberConfig by (port: Option<PortName>, svlan: u16, cvlan: u16) {
         /// The access port; the only one when absent.
         pub port: Option<PortName> = optional, live;
         /// The outer tag's VLAN identifier.
@@ -139,7 +140,7 @@ config! {
         pub cvlan: u16 = required, live, range(1..=4094);
         /// The GRE key towards the core.
         pub key: Option<u32> = optional, live;
-        /// The number of the user in schedulers.
+        /// The number of the user in schedulers; a number of its own when absent.
         pub user: Option<u32> = optional, live;
         /// IPv4 addresses and prefixes that the subscriber may use.
         pub ipv4: OneOrMany<Source4> = empty, live;
@@ -148,7 +149,7 @@ config! {
         /// The only Ethernet address that the subscriber may use.
         pub mac: Option<MacAddress> = optional, live;
         /// The name of the profile for schedulers.
-        pub profile: Option<String> = optional, live;
+        pub profile: Option<Profile> = optional, live;
     }
 }
 

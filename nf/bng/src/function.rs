@@ -25,7 +25,7 @@ use crate::load::{Loader, Taken};
 use crate::loss::{reasons, watched};
 use crate::ports::{Ports, Side};
 use crate::qos::{self, Direction, Schedulers};
-use crate::registry::{Entry, Fields, PREFIX_LENGTH, Registry, Settings, ShapingSettings, Timing};
+use crate::registry::{Entry, PREFIX_LENGTH, Registry, Settings, ShapingSettings, Timing};
 use crate::running::{Running, core_of};
 use crate::state::{Control, Defences, lock};
 use crate::table::counters::Counters;
@@ -329,24 +329,11 @@ fn entries(given: &Given<'_, BngConfig>, env: &Env<'_>, settings: &Settings) -> 
     // Those that others have entered go together with these.
     let running: Option<&Running> = env.running.and_then(|running| running.downcast_ref());
     let taken = running.map_or_else(Taken::default, |running| Taken::of(&lock(&running.shared).registry));
+    let site = Site { element, path: element.path(), folder: env.folder };
     let mut loader = Loader::new(settings, taken);
     match &config.subscribers {
-        SubscribersConfig::File(file) => {
-            loader.read_file(file, Site { element, path: element.path(), folder: env.folder });
-        }
-        SubscribersConfig::List(list) => {
-            for (n, one) in (1..).zip(list) {
-                let fields = Fields {
-                    key: one.key,
-                    user: one.user,
-                    ipv4: one.ipv4.iter().map(|source| source.0).collect(),
-                    ipv6: one.ipv6.iter().map(|source| source.0).collect(),
-                    mac: one.mac.map(|mac| MacAddr(mac.octets())),
-                    profile: one.profile.as_deref().map(Arc::from),
-                };
-                loader.add_item(element, n, one.port.as_ref().map(PortName::as_str), (one.svlan, one.cvlan), fields);
-            }
-        }
+        SubscribersConfig::File(file) => loader.read_file(file, site),
+        SubscribersConfig::List(list) => loader.read_list(list, site),
     }
     loader.finish()
 }

@@ -2,71 +2,16 @@
 //! once, each with its place.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 
-use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Row};
-use weir_stage::Site;
+use weir_config::{ConfigError, ErrorKind, Errors, FilePath, PortName, Row};
+use weir_net::RouteSource;
+use weir_stage::{Entry as _, Site, Stands, Wrong};
 
-use crate::registry::{Column, Entry, Fields, Registry, Settings, check_alone};
-use crate::request::{SUBSCRIBERS, described};
-use crate::table::{Address, BindingKey, Tags};
-use crate::words::Vlan;
-
-impl Column {
-    const fn name(self) -> &'static str {
-        match self {
-            Column::Svlan => "svlan",
-            Column::Cvlan => "cvlan",
-            Column::Port => "port",
-            Column::Key => "key",
-            Column::User => "user",
-            Column::Ipv4 => "ipv4",
-            Column::Ipv6 => "ipv6",
-            Column::Mac => "mac",
-            Column::Profile => "profile",
-        }
-    }
-
-    fn at(self) -> usize {
-        SUBSCRIBERS.column(self.name())
-    }
-}
-
-/// Where a subscriber is described.
-enum Place<'a> {
-    Row(&'a Row<'a>),
-    /// The n-th of a list, counted from 1.
-    Item(&'a Element, usize),
-}
-
-impl Place<'_> {
-    fn error(&self, column: Column, kind: ErrorKind, problem: impl Into<String>) -> ConfigError {
-        match self {
-            Place::Row(row) => row.error(column.at(), kind, problem),
-            Place::Item(element, n) => {
-                let root = element.path();
-                let list = root.field("subscribers");
-                let item = list.index(*n as i64);
-                element.error(kind, &item.field(column.name()), problem)
-            }
-        }
-    }
-
-    /// As others refer to it.
-    fn name(&self) -> String {
-        match self {
-            Place::Row(row) => format!("line {}", row.line()),
-            Place::Item(_, n) => format!("number {n}"),
-        }
-    }
-
-    /// What tells it from others.
-    fn ordinal(&self) -> u32 {
-        match self {
-            Place::Row(row) => u32::try_from(row.line()).unwrap_or(u32::MAX),
-            Place::Item(_, n) => u32::try_from(*n).unwrap_or(u32::MAX),
-        }
-    }
-}
+use crate::config::SubscriberConfig;
+use crate::registry::{Entry, Registry, Settings, check_alone, column_of};
+use crate::request::SUBSCRIBERS;
+use crate::table::{BindingKey, Tags};
 
 /// Collects the subscribers that a configuration wants.
 pub(crate) struct Loader<'a> {
@@ -75,9 +20,9 @@ pub(crate) struct Loader<'a> {
     taken: Taken,
     entries: Vec<Entry>,
     errors: Errors,
-    tags: HashMap<Tags, u32>,
-    keys: HashMap<u32, u32>,
-    addresses: HashMap<BindingKey, u32>,
+    tags: HashMap<Tags, Stands>,
+    keys: HashMap<u32, Stands>,
+    addresses: HashMap<BindingKey, Stands>,
     svlans: HashSet<(u8, u16)>,
     limit_told: bool,
 }
@@ -85,7 +30,7 @@ pub(crate) struct Loader<'a> {
 /// What subscribers have that others than the configuration entered.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    tags: HashMap<Tags, ()>,
+    tags: HashSet<Tags>,
     keys: HashMap<u32, String>,
     addresses: HashMap<BindingKey, String>,
 }
@@ -94,9 +39,9 @@ impl Taken {
     /// What a running gateway's subscribers have.
     pub(crate) fn of(registry: &Registry) -> Taken {
         let mut taken = Taken::default();
-        for subscriber in registry.subscribers_from(0).filter(|one| one.source() != weir_net::RouteSource::Config) {
+        for subscriber in registry.subscribers_from(0).filter(|one| one.source() != RouteSource::Config) {
             let name = format!("{} ({})", registry.named(subscriber.tags), subscriber.source());
-            taken.tags.insert(subscriber.tags, ());
+            taken.tags.insert(subscriber.tags);
             for key in subscriber.fixed_keys(registry.settings()) {
                 taken.addresses.insert(key, name.clone());
             }
@@ -140,134 +85,115 @@ impl<'a> Loader<'a> {
     }
 
     fn add_row(&mut self, row: &Row<'_>, errors: &mut Errors) {
-        let Some(entry) = self.read_row(row, errors) else { return };
-        std::mem::swap(&mut self.errors, errors);
-        self.add(&Place::Row(row), entry);
-        std::mem::swap(&mut self.errors, errors);
-    }
-
-    fn read_row(&self, row: &Row<'_>, errors: &mut Errors) -> Option<Entry> {
-        let port = self.port(&row.text(Column::Port.at()), &Place::Row(row), errors);
-        let svlan = row.read::<Vlan>(Column::Svlan.at(), errors);
-        let cvlan = row.read::<Vlan>(Column::Cvlan.at(), errors);
-        let fields = described(&mut SUBSCRIBERS.row(row, errors), Fields::default());
-        Some(Entry { tags: Tags { port: port?, svlan: svlan?.0, cvlan: cvlan?.0 }, fields: fields? })
-    }
-
-    /// The position of a port, which need not be named if there is one only.
-    fn port(&self, name: &str, place: &Place<'_>, errors: &mut Errors) -> Option<u8> {
-        let ports = &self.settings.ports;
-        let found = match (name, ports.len()) {
-            ("", 1) => Some(0),
-            _ => ports.iter().position(|port| port == name),
-        };
-        if found.is_none() {
-            let problem =
-                if name.is_empty() { "is missing".to_owned() } else { format!("\"{name}\" is no access port") };
-            let error = place.error(Column::Port, ErrorKind::Dangling, problem);
-            errors.push(error.allowed(format!("one of {}", ports.join(", "))));
+        // A port that there is not is told whatever else is wrong.
+        let named = row.text(SUBSCRIBERS.column("port"));
+        let port = self.settings.position(Some(&*named).filter(|name| !name.is_empty()));
+        let port = port.map_err(|wrong| errors.push(SUBSCRIBERS.at_row(row, wrong)));
+        let said = SubscriberConfig::read_from(&mut SUBSCRIBERS.row(row, errors), None);
+        if let (Ok(port), Some(said)) = (port, said) {
+            let added = self.add(port, said, Stands::of_row(row));
+            errors.extend(added.err().map(|wrong| SUBSCRIBERS.at_row(row, wrong)));
         }
-        found.and_then(|position| u8::try_from(position).ok())
     }
 
-    /// Adds the n-th subscriber of a list, counted from 1.
-    pub(crate) fn add_item(
-        &mut self,
-        element: &Element,
-        n: usize,
-        port: Option<&str>,
-        tags: (u16, u16),
-        fields: Fields,
-    ) {
-        let place = Place::Item(element, n);
-        let mut errors = std::mem::take(&mut self.errors);
-        let port = self.port(port.unwrap_or_default(), &place, &mut errors);
-        self.errors = errors;
-        if let Some(port) = port {
-            self.add(&place, Entry { tags: Tags { port, svlan: tags.0, cvlan: tags.1 }, fields });
+    /// Adds the subscribers of a list.
+    pub(crate) fn read_list(&mut self, list: &[SubscriberConfig], site: Site<'_>) {
+        for (n, said) in (1..).zip(list) {
+            let port = self.settings.position(said.port.as_ref().map(PortName::as_str));
+            let added = port.and_then(|port| self.add(port, said.clone(), Stands::Number(n)));
+            self.errors.extend(added.err().map(|wrong| SUBSCRIBERS.at_number(site, n, wrong)));
         }
     }
 
     /// Adds a subscriber if it may be, beside those before and those of others.
-    fn add(&mut self, place: &Place<'_>, entry: Entry) {
-        if self.entries.len() >= self.settings.subscribers as usize {
-            if !self.limit_told {
-                self.limit_told = true;
-                let problem = format!("is one more than limits.subscribers, {}", self.settings.subscribers);
-                let error = place.error(Column::Svlan, ErrorKind::Limit, problem);
-                self.errors.push(error.remedy("raise that limit"));
-            }
-            return;
+    fn add(&mut self, port: u8, said: SubscriberConfig, stands: Stands) -> Result<(), Wrong> {
+        let entry = Entry::new(Tags { port, svlan: said.svlan, cvlan: said.cvlan }, said);
+        let most = self.settings.subscribers;
+        if self.entries.len() >= most as usize {
+            let wrong = Wrong::field("svlan", format!("is one more than limits.subscribers, {most}"));
+            return self.full(wrong.remedy("raise that limit"));
         }
-        let wrong = match check_alone(self.settings, entry.tags, &entry.fields) {
-            Err((column, problem)) => Some((column, ErrorKind::Conflict, problem)),
-            Ok(()) => self.duplicate(place, &entry),
-        };
-        match wrong {
-            Some((column, kind, problem)) => self.errors.push(place.error(column, kind, problem)),
-            None => self.entries.push(entry),
+        check_alone(self.settings, entry.tags, &entry.fields)?;
+        self.note_tags(&entry, stands)?;
+        self.note_key(&entry, stands)?;
+        self.note_addresses(&entry, stands)?;
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// Says that something is one too many, once.
+    fn full(&mut self, wrong: Wrong) -> Result<(), Wrong> {
+        let is_told = std::mem::replace(&mut self.limit_told, true);
+        if is_told { Ok(()) } else { Err(Wrong { kind: ErrorKind::Limit, ..wrong }) }
+    }
+
+    fn note_tags(&mut self, entry: &Entry, stands: Stands) -> Result<(), Wrong> {
+        let tags = entry.tags;
+        if let Some(first) = self.tags.insert(tags, stands) {
+            let problem = format!("{stands} has the tags {}.{} as {first} has", tags.svlan, tags.cvlan);
+            return Err(duplicate("svlan", problem));
+        }
+        self.svlans.insert((tags.port, tags.svlan));
+        let most = self.settings.svlans;
+        if self.svlans.len() > most as usize {
+            let wrong = Wrong::field("svlan", format!("is in one more SVLAN than limits.svlans, {most}"));
+            return self.full(wrong.remedy("raise that limit"));
+        }
+        Ok(())
+    }
+
+    /// Who has something, among those whom others than the configuration entered; nobody if a command changed what the configuration says about
+    /// these very tags, as that goes on to count.
+    fn of_another<'t>(&self, tags: Tags, who: Option<&'t String>) -> Option<&'t String> {
+        who.filter(|_| !self.taken.tags.contains(&tags))
+    }
+
+    fn note_key(&mut self, entry: &Entry, stands: Stands) -> Result<(), Wrong> {
+        let Some(key) = entry.fields.key else { return Ok(()) };
+        let problem = |other: &dyn fmt::Display| format!("the key {key} is that of {other}; keys are unique");
+        if let Some(first) = self.keys.insert(key, stands) {
+            return Err(duplicate("key", problem(&first)));
+        }
+        match self.of_another(entry.tags, self.taken.keys.get(&key)) {
+            Some(other) => Err(duplicate("key", problem(other))),
+            None => Ok(()),
         }
     }
 
-    /// What a subscriber has that another has too; notes what it has.
-    fn duplicate(&mut self, place: &Place<'_>, entry: &Entry) -> Option<(Column, ErrorKind, String)> {
+    fn note_addresses(&mut self, entry: &Entry, stands: Stands) -> Result<(), Wrong> {
         let Entry { tags, fields } = entry;
-        let (n, other) = (place.ordinal(), |n: u32| match place {
-            Place::Row(_) => format!("line {n}"),
-            Place::Item(..) => format!("number {n}"),
-        });
-        let duplicate = |column, problem: String| Some((column, ErrorKind::Duplicate, problem));
-        if let Some(first) = self.tags.insert(*tags, n) {
-            let problem =
-                format!("{} has the tags {}.{} as {} has", place.name(), tags.svlan, tags.cvlan, other(first));
-            return duplicate(Column::Svlan, problem);
-        }
-        self.svlans.insert((tags.port, tags.svlan));
-        if self.svlans.len() > self.settings.svlans as usize && !self.limit_told {
-            self.limit_told = true;
-            let problem =
-                format!("is in one more SVLAN than limits.svlans, {}; raise that limit", self.settings.svlans);
-            return Some((Column::Svlan, ErrorKind::Limit, problem));
-        }
-        // A command may have changed what the configuration says about these very tags: that goes on to count.
-        let is_covered = self.taken.tags.contains_key(tags);
-        if let Some(key) = fields.key {
-            if let Some(first) = self.keys.insert(key, n) {
-                return duplicate(Column::Key, format!("the key {key} is that of {}; keys are unique", other(first)));
-            }
-            if let Some(name) = self.taken.keys.get(&key).filter(|_| !is_covered) {
-                return duplicate(Column::Key, format!("the key {key} is that of {name}; keys are unique"));
-            }
-        }
         let scope = if self.settings.has_keys { fields.key.unwrap_or(0) } else { 0 };
         for address in fields.addresses() {
-            let column = if matches!(address, Address::V4(_)) { Column::Ipv4 } else { Column::Ipv6 };
+            let problem = |other: &dyn fmt::Display| format!("the address {address} is that of {other}");
             let key = BindingKey::new(scope, address);
-            if let Some(first) = self.addresses.insert(key, n) {
-                return duplicate(column, format!("the address {address} is that of {}", other(first)));
+            if let Some(first) = self.addresses.insert(key, stands) {
+                return Err(duplicate(column_of(address), problem(&first)));
             }
-            if let Some(name) = self.taken.addresses.get(&key).filter(|_| !is_covered) {
-                return duplicate(column, format!("the address {address} is that of {name}"));
+            if let Some(other) = self.of_another(*tags, self.taken.addresses.get(&key)) {
+                return Err(duplicate(column_of(address), problem(other)));
             }
         }
-        if self.addresses.len() > self.settings.bindings as usize && !self.limit_told {
-            self.limit_told = true;
-            let problem = format!(
-                "has more addresses than limits.bindings, {}, leaves; raise that limit",
-                self.settings.bindings
-            );
-            return Some((Column::Ipv4, ErrorKind::Limit, problem));
+        let most = self.settings.bindings;
+        if self.addresses.len() > most as usize {
+            let wrong = Wrong::field("ipv4", format!("has more addresses than limits.bindings, {most}, leaves"));
+            return self.full(wrong.remedy("raise that limit"));
         }
-        None
+        Ok(())
     }
+}
+
+/// What a subscriber has that another has too.
+fn duplicate(field: &'static str, problem: String) -> Wrong {
+    Wrong { kind: ErrorKind::Duplicate, ..Wrong::field(field, problem) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use weir_wire::MacAddr;
+    use weir_config::{MacAddress, OneOrMany};
 
+    use super::*;
     use crate::registry::Timing;
+    use crate::words::{Profile, Source4, Source6};
 
     fn settings() -> Settings {
         Settings {
@@ -301,15 +227,16 @@ mod tests {
                     west,100,7,99,5,192.0.2.9;198.51.100.0/30,2001:db8:0:7::/64,02:00:00:00:00:09,gold\n\
                     east,1,4094,0,,,,,\n";
         let entries = load(&settings(), text).unwrap();
-        let first = Fields {
+        let first = SubscriberConfig {
             key: Some(99),
             user: Some(5),
-            ipv4: vec!["192.0.2.9/32".parse().unwrap(), "198.51.100.0/30".parse().unwrap()],
-            ipv6: vec!["2001:db8:0:7::/64".parse().unwrap()],
-            mac: Some(MacAddr([2, 0, 0, 0, 0, 9])),
-            profile: Some("gold".into()),
+            ipv4: OneOrMany(["192.0.2.9/32", "198.51.100.0/30"].map(|net| Source4(net.parse().unwrap())).to_vec()),
+            ipv6: OneOrMany(vec![Source6("2001:db8:0:7::/64".parse().unwrap())]),
+            mac: Some(MacAddress::new([2, 0, 0, 0, 0, 9])),
+            profile: Some(Profile("gold".into())),
+            ..SubscriberConfig::behind(100, 7)
         };
-        let second = Fields { key: Some(0), ..Fields::default() };
+        let second = SubscriberConfig { key: Some(0), ..SubscriberConfig::behind(1, 4094) };
         let tags = |port, svlan, cvlan| Tags { port, svlan, cvlan };
         assert_eq!(
             entries,
@@ -317,7 +244,7 @@ mod tests {
         );
         let one_port = Settings { ports: vec!["east".to_owned()], has_keys: false, ..settings() };
         let entries = load(&one_port, "cvlan,svlan\n7,100\n").unwrap();
-        assert_eq!(entries, [Entry { tags: tags(0, 100, 7), fields: Fields::default() }]);
+        assert_eq!(entries, [Entry { tags: tags(0, 100, 7), fields: SubscriberConfig::behind(100, 7) }]);
     }
 
     #[test]
@@ -335,10 +262,9 @@ mod tests {
                     ,100,8,8,,,\n";
         let errors = load(&settings(), text).unwrap_err();
         let expected = [
-            "s.csv:3:1: port: \"south\" is no access port; expected one of east, west",
-            "s.csv:3:11: cvlan: \"4095\" is not a VLAN identifier from 1 to 4094; expected a VLAN identifier from 1 to 4094, \
-             e.g. \"100\"",
-            "s.csv:3:16: key: \"1x\" is not a number from 0 to 4294967295; expected a number from 0 to 4294967295, e.g. \"7\"",
+            "s.csv:3:1: port: \"south\" is no access port; name one of east, west",
+            "s.csv:3:11: cvlan: \"4095\" is not an integer from 1 to 4094; expected an integer from 1 to 4094",
+            "s.csv:3:16: key: \"1x\" is not an integer from 0 to 4294967295; expected an integer from 0 to 4294967295",
             "s.csv:3:19: ipv4: \"192.0.2.300\" is not an IPv4 address or prefix; expected an IPv4 address or prefix, e.g. \
              \"192.0.2.9\"",
             "s.csv:3:19: ipv4: \"10.0.0.256\" is not an IPv4 address or prefix; expected an IPv4 address or prefix, e.g. \
@@ -355,7 +281,7 @@ mod tests {
                 "s.csv:8:14: ipv4: 192.0.2.4 stands here twice",
                 "s.csv:9:23: mac: 01:00:00:00:00:01 is not the address of one station",
                 "s.csv:10:1: has 3 columns; expected 7 as in the first line",
-                "s.csv:11:1: port: is missing; expected one of east, west",
+                "s.csv:11:1: port: is missing; name one of east, west",
             ]
         );
         assert!(

@@ -30,13 +30,16 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
+use weir_config::ErrorKind;
 use weir_net::RouteSource;
+use weir_stage::Wrong;
 use weir_stage::ownership::Owners;
 
-pub(crate) use check::{Column, check_alone};
-pub(crate) use entry::{Entry, Fields, PREFIX_LENGTH, Subscriber, half};
+pub(crate) use check::{check_alone, column_of};
+pub(crate) use entry::{Entry, PREFIX_LENGTH, Subscriber, half};
 pub(crate) use hosts::{Heard, Host, HostEvent, Timing, Wanted};
 
+use crate::config::SubscriberConfig;
 use crate::qos::Schedulers;
 use crate::table::counters::Counters;
 use crate::table::{BindingKey, Tables, Tags};
@@ -69,6 +72,26 @@ pub(crate) struct Settings {
     pub(crate) shaping: Option<ShapingSettings>,
     /// The workers that share the subscribers.
     pub(crate) owners: Owners,
+}
+
+impl Settings {
+    /// The position of an access port, which need not be named if there is one only.
+    ///
+    /// # Errors
+    ///
+    /// That there is no such port.
+    pub(crate) fn position(&self, named: Option<&str>) -> Result<u8, Wrong> {
+        let found = match (named, self.ports.len()) {
+            (None, 1) => Some(0),
+            (None, _) => None,
+            (Some(name), _) => self.ports.iter().position(|port| port == name),
+        };
+        found.and_then(|position| u8::try_from(position).ok()).ok_or_else(|| {
+            let problem = named.map_or_else(|| "is missing".to_owned(), |name| format!("\"{name}\" is no access port"));
+            let wrong = Wrong { kind: ErrorKind::Dangling, ..Wrong::field("port", problem) };
+            wrong.remedy(format!("name one of {}", self.ports.join(", ")))
+        })
+    }
 }
 
 /// What a subscriber's profile and user are subject to.
@@ -181,6 +204,11 @@ impl Registry {
         self.by_tags.get(&tags).and_then(|number| self.subscriber(*number))
     }
 
+    /// The name of a subscriber's access port.
+    pub(crate) fn port_of(&self, tags: Tags) -> Option<&str> {
+        self.settings.ports.get(usize::from(tags.port)).map(String::as_str)
+    }
+
     /// Whose key it is.
     pub(crate) fn by_key(&self, key: u32) -> Option<&Subscriber> {
         self.by_key.get(&key).and_then(|number| self.subscriber(*number))
@@ -241,7 +269,7 @@ impl Registry {
     }
 
     /// What each source says about a subscriber, the most preferred first; none if it is not there.
-    pub(crate) fn versions(&self, tags: Tags) -> Vec<(RouteSource, Fields)> {
+    pub(crate) fn versions(&self, tags: Tags) -> Vec<(RouteSource, SubscriberConfig)> {
         self.by_tags(tags).map_or(Vec::new(), |subscriber| subscriber.versions.clone())
     }
 
@@ -250,7 +278,11 @@ impl Registry {
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub(crate) fn become_versions(&mut self, tags: Tags, versions: Vec<(RouteSource, Fields)>) -> Result<(), String> {
+    pub(crate) fn become_versions(
+        &mut self,
+        tags: Tags,
+        versions: Vec<(RouteSource, SubscriberConfig)>,
+    ) -> Result<(), String> {
         let number = self.by_tags.get(&tags).copied();
         let active = versions.first().map(|(_, fields)| fields);
         let is_same = self.by_tags(tags).map(Subscriber::fields) == active;
@@ -306,13 +338,13 @@ impl Registry {
         }
     }
 
-    fn set_versions(&mut self, number: u32, versions: Vec<(RouteSource, Fields)>) {
+    fn set_versions(&mut self, number: u32, versions: Vec<(RouteSource, SubscriberConfig)>) {
         if let Some(subscriber) = self.subscriber_mut(number) {
             subscriber.versions = versions;
         }
     }
 
-    fn create(&mut self, tags: Tags, versions: Vec<(RouteSource, Fields)>) {
+    fn create(&mut self, tags: Tags, versions: Vec<(RouteSource, SubscriberConfig)>) {
         let number = self.free.pop_front().unwrap_or_else(|| {
             self.subscribers.push(None);
             (self.subscribers.len() - 1) as u32
@@ -363,17 +395,18 @@ impl Registry {
     /// Takes what the active version of a subscriber says. What was known of an address that it keeps is still known.
     fn put_together(&mut self, number: u32, before: &HashMap<BindingKey, Host>) {
         let Some(subscriber) = self.subscriber(number) else { return };
-        let (tags, fields) = (subscriber.tags, subscriber.fields().clone());
+        let (tags, fields) = (subscriber.tags, subscriber.fields());
+        let (key, mac) = (fields.key, fields.only_mac());
         let (user, fixed) = (subscriber.user(), subscriber.fixed_keys(&self.settings));
         self.note_moved(number, true);
         self.join_user(user);
-        if let Some(key) = fields.key {
+        if let Some(key) = key {
             self.by_key.insert(key, number);
             self.unsettled_keys.insert(key);
         }
         self.revise_learned(number);
         for key in fixed {
-            self.add_fixed(number, key, fields.mac, before.get(&key));
+            self.add_fixed(number, key, mac, before.get(&key));
         }
         self.unsettled_tags.insert(tags);
     }

@@ -1,90 +1,38 @@
 //! Changes at run time: `subscriber add`, `subscriber set`, `subscriber del`.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use serde_json::{Map, Value, json};
-use weir_config::MacAddress;
+use serde_json::Value;
+use weir_config::PortName;
 use weir_net::RouteSource;
-use weir_stage::{Argument, Collection, Entries, RequestError, Source, Verb, entries};
-use weir_wire::MacAddr;
+use weir_stage::{Collection, Entries, Entry as _, RequestError, Verb, entries};
 
-use crate::registry::{Entry, Fields, Registry};
+use crate::config::SubscriberConfig;
+use crate::registry::{Entry, Registry, Subscriber};
 use crate::state::{Control, lock};
 use crate::table::Tags;
-use crate::words::{Number, Profile, Source4, Source6, Vlan};
-
-const SVLAN: Argument =
-    Argument { name: "svlan", keyword: None, required: true, many: false, help: "VLAN identifier of the outer tag" };
-
-const CVLAN: Argument = Argument { name: "cvlan", help: "VLAN identifier of the inner tag", ..SVLAN };
-
-const PORT: Argument = Argument {
-    name: "port",
-    keyword: Some("port"),
-    required: false,
-    many: false,
-    help: "The access port; not needed if there is one only",
-};
-
-const KEY: Argument = Argument { name: "key", keyword: Some("key"), help: "GRE key towards the core", ..PORT };
-
-const USER: Argument = Argument {
-    name: "user",
-    keyword: Some("user"),
-    help: "Number of the user in schedulers; a number of its own otherwise",
-    ..PORT
-};
-
-const IPV4: Argument = Argument {
-    name: "ipv4",
-    keyword: Some("ipv4"),
-    many: true,
-    help: "IPv4 addresses and prefixes that it may use",
-    ..PORT
-};
-
-const IPV6: Argument =
-    Argument { name: "ipv6", keyword: Some("ipv6"), many: true, help: "IPv6 prefixes that it may use", ..PORT };
-
-const MAC: Argument =
-    Argument { name: "mac", keyword: Some("mac"), help: "The only Ethernet address that it may use", ..PORT };
-
-const PROFILE: Argument =
-    Argument { name: "profile", keyword: Some("profile"), help: "Name of its profile for schedulers", ..PORT };
 
 /// The subscribers.
-pub(crate) static SUBSCRIBERS: Collection = Collection {
-    noun: "subscriber",
-    key: "subscribers",
-    is_list: true,
-    file_key: "subscribers",
-    fields: &[SVLAN, CVLAN, PORT, KEY, USER, IPV4, IPV6, MAC, PROFILE],
-    has_labels: true,
-};
+pub(crate) static SUBSCRIBERS: Collection =
+    Collection::of::<SubscriberConfig>("subscriber", "subscribers").in_file("subscribers");
 
 /// What can be asked for.
 pub(crate) static VERBS: &[Verb] = &[
-    Verb {
-        noun: SUBSCRIBERS.noun,
-        action: "add",
-        arguments: SUBSCRIBERS.fields,
-        help: "Adds the subscriber behind a pair of tags, where there is none yet",
-        batch: true,
-    },
-    Verb {
-        noun: SUBSCRIBERS.noun,
-        action: "set",
-        arguments: SUBSCRIBERS.fields,
-        help: "Changes what is named of a subscriber, and adds it if there is none; the word `none` takes a value away",
-        batch: true,
-    },
-    Verb {
-        noun: SUBSCRIBERS.noun,
-        action: "del",
-        arguments: &[SVLAN, CVLAN, PORT],
-        help: "Takes back what was added or changed at run time; what the configuration says counts again",
-        batch: true,
-    },
+    SUBSCRIBERS.verb(
+        "add",
+        SubscriberConfig::FIELDS,
+        "Adds the subscriber behind a pair of tags, where there is none yet",
+    ),
+    SUBSCRIBERS.verb(
+        "set",
+        SubscriberConfig::CHANGES,
+        "Changes what is named of a subscriber, and adds it if there is none; the word `none` takes a value away",
+    ),
+    SUBSCRIBERS.verb(
+        "del",
+        SubscriberConfig::KEYS,
+        "Takes back what was added or changed at run time; what the configuration says counts again",
+    ),
 ];
 
 /// How that is written.
@@ -124,7 +72,7 @@ impl Entries for Control {
 
 impl Entries for Registry {
     /// Tags, and what each source said about the subscriber behind them.
-    type Undo = (Tags, Vec<(RouteSource, Fields)>);
+    type Undo = (Tags, Vec<(RouteSource, SubscriberConfig)>);
 
     fn change(&mut self, verb: &str, arguments: &Value, _now: u64) -> Result<Self::Undo, String> {
         let tags = tags_of(self, arguments)?;
@@ -151,11 +99,11 @@ fn apply(registry: &mut Registry, verb: &str, tags: Tags, arguments: &Value) -> 
                 let source = there.source();
                 return Err(format!("{name} has a subscriber ({source}) already; change it by 'subscriber set'"));
             }
-            put(registry, tags, change(Fields::default(), arguments)?, &name)
+            put(registry, tags, change(None, arguments)?, &name)
         }
         "subscriber set" => {
-            let before = there.map_or_else(Fields::default, |there| there.fields().clone());
-            put(registry, tags, change(before, arguments)?, &name)
+            let said = change(there.map(Subscriber::fields), arguments)?;
+            put(registry, tags, said, &name)
         }
         "subscriber del" => {
             let versions = registry.versions(tags);
@@ -174,73 +122,35 @@ fn apply(registry: &mut Registry, verb: &str, tags: Tags, arguments: &Value) -> 
     }
 }
 
-fn put(registry: &mut Registry, tags: Tags, fields: Fields, name: &str) -> Result<(), String> {
-    registry.put(RouteSource::Cli, Entry { tags, fields }).map_err(|problem| format!("{name}: {problem}"))
+fn put(registry: &mut Registry, tags: Tags, said: SubscriberConfig, name: &str) -> Result<(), String> {
+    registry.put(RouteSource::Cli, Entry::new(tags, said)).map_err(|problem| format!("{name}: {problem}"))
 }
 
 fn tags_of(registry: &Registry, request: &Value) -> Result<Tags, String> {
     let mut arguments = SUBSCRIBERS.arguments(request);
-    let tags = arguments.required::<Vlan>("svlan").zip(arguments.required::<Vlan>("cvlan"));
-    let (svlan, cvlan) = arguments.finish(tags)?;
-    let ports = &registry.settings().ports;
-    let position = match request.get("port").and_then(Value::as_str) {
-        Some(port) => ports.iter().position(|name| name == port).ok_or_else(|| format!("\"{port}\" is no access port")),
-        None if ports.len() == 1 => Ok(0),
-        None => Err("port is missing".to_owned()),
-    };
-    let position = position.map_err(|problem| format!("{problem}; name one of {}", ports.join(", ")))?;
-    Ok(Tags { port: position as u8, svlan: svlan.0, cvlan: cvlan.0 })
+    let key = SubscriberConfig::read_key(&mut arguments);
+    let (port, svlan, cvlan) = arguments.finish(key)?;
+    let port = registry.settings().position(port.as_ref().map(PortName::as_str));
+    Ok(Tags { port: port.map_err(|wrong| wrong.to_string())?, svlan, cvlan })
 }
 
 /// What a subscriber has after what is named was changed.
-fn change(before: Fields, request: &Value) -> Result<Fields, String> {
+fn change(before: Option<&SubscriberConfig>, request: &Value) -> Result<SubscriberConfig, String> {
     let mut arguments = SUBSCRIBERS.arguments(request);
-    let fields = described(&mut arguments, before);
-    arguments.finish(fields)
-}
-
-/// What a file or a request says of a subscriber, over what was; `None` where something is wrong.
-pub(crate) fn described(source: &mut impl Source, before: Fields) -> Option<Fields> {
-    let key = source.one::<Number>("key");
-    let user = source.one::<Number>("user");
-    let ipv4 = source.many::<Source4>("ipv4");
-    let ipv6 = source.many::<Source6>("ipv6");
-    let mac = source.one::<MacAddress>("mac");
-    let profile = source.one::<Profile>("profile");
-    // Only when all of them were looked at.
-    let prefixes4 = |all: Vec<Source4>| all.iter().map(|source| source.0).collect();
-    let prefixes6 = |all: Vec<Source6>| all.iter().map(|source| source.0).collect();
-    Some(Fields {
-        key: key?.over(before.key, |key| key.0),
-        user: user?.over(before.user, |user| user.0),
-        ipv4: ipv4?.over(Some(before.ipv4), prefixes4).unwrap_or_default(),
-        ipv6: ipv6?.over(Some(before.ipv6), prefixes6).unwrap_or_default(),
-        mac: mac?.over(before.mac, |mac| MacAddr(mac.octets())),
-        profile: profile?.over(before.profile, |name| Arc::from(name.0.as_str())),
-    })
+    let said = SubscriberConfig::read_from(&mut arguments, before);
+    arguments.finish(said)
 }
 
 /// A subscriber as commands and the configuration write it.
-pub(crate) fn written(registry: &Registry, tags: Tags, fields: &Fields) -> Value {
-    let mut entry = Map::new();
-    let port = registry.settings().ports.get(usize::from(tags.port));
-    entry.insert("port".to_owned(), json!(port));
-    entry.insert("svlan".to_owned(), json!(tags.svlan));
-    entry.insert("cvlan".to_owned(), json!(tags.cvlan));
-    let mut add = |name: &str, value: Option<Value>| value.map(|value| entry.insert(name.to_owned(), value));
-    add("key", fields.key.map(Value::from));
-    add("user", fields.user.map(Value::from));
-    let ipv4: Vec<String> = fields.ipv4.iter().map(|prefix| Source4(*prefix).to_string()).collect();
-    add("ipv4", (!ipv4.is_empty()).then(|| json!(ipv4)));
-    let ipv6: Vec<String> = fields.ipv6.iter().map(ToString::to_string).collect();
-    add("ipv6", (!ipv6.is_empty()).then(|| json!(ipv6)));
-    add("mac", fields.mac.map(|mac| json!(mac.to_string())));
-    add("profile", fields.profile.as_ref().map(|name| json!(**name)));
-    Value::Object(entry)
+pub(crate) fn written(registry: &Registry, tags: Tags, fields: &SubscriberConfig) -> Value {
+    let port = registry.port_of(tags).map(PortName::new);
+    SubscriberConfig { port, ..fields.clone() }.to_json().into()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::registry::testing::registry;
     use crate::save::saved;
@@ -304,17 +214,17 @@ mod tests {
         let before: Vec<Value> =
             registry.subscribers_from(0).map(|one| written(&registry, one.tags, one.fields())).collect();
         let cases = [
-            ("subscriber add", json!({ "svlan": 1, "cvlan": 2, "key": 2 }), "port is missing; name one of east, west"),
+            ("subscriber add", json!({ "svlan": 1, "cvlan": 2, "key": 2 }), "port: is missing; name one of east, west"),
             (
                 "subscriber add",
                 json!({ "port": "south", "svlan": 1, "cvlan": 2 }),
-                "\"south\" is no access port; name one of east, west",
+                "port: \"south\" is no access port; name one of east, west",
             ),
             ("subscriber add", json!({ "port": "east", "cvlan": 2 }), "svlan is missing"),
             (
                 "subscriber add",
                 json!({ "port": "east", "svlan": 4095, "cvlan": 2 }),
-                "svlan: \"4095\" is not a VLAN identifier from 1 to 4094; write it as in 100",
+                "svlan: \"4095\" is not an integer from 1 to 4094",
             ),
             (
                 "subscriber add",
@@ -329,7 +239,7 @@ mod tests {
             (
                 "subscriber set",
                 json!({ "port": "east", "svlan": 1, "cvlan": 1, "key": [1] }),
-                "key: [1] is not a number from 0 to 4294967295",
+                "key: [1] is not an integer from 0 to 4294967295",
             ),
             (
                 "subscriber set",
@@ -366,7 +276,7 @@ mod tests {
     fn a_command_covers_the_configuration_until_it_is_taken_back() {
         let (_domain, mut registry) = registry(true);
         let tags = Tags { port: 0, svlan: 1, cvlan: 1 };
-        let fields = Fields { key: Some(1), user: Some(4), ..Fields::default() };
+        let fields = SubscriberConfig { key: Some(1), user: Some(4), ..SubscriberConfig::behind(1, 1) };
         registry.put(RouteSource::Config, Entry { tags, fields }).unwrap();
         let line = json!({ "port": "east", "svlan": 1, "cvlan": 1 });
         let problem = "east 1.1 stands in the configuration; delete it there and reload";

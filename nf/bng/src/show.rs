@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use weir_net::RouteSource;
-use weir_stage::{PIECE, RequestError, Show, ShowRows, whole};
+use weir_stage::{Entry as _, PIECE, RequestError, Show, ShowRows, columns, whole};
 
+use crate::config::SubscriberConfig;
 use crate::history;
 use crate::qos::Direction;
 use crate::registry::{Host, Registry, Subscriber, half};
-use crate::request::written;
 use crate::state::{Control, lock};
 use crate::table::{Address, BindingKey, Tags};
 
@@ -19,16 +19,8 @@ use crate::table::{Address, BindingKey, Tags};
 pub(crate) static SHOWS: &[Show] = &[
     Show {
         what: "subscribers",
-        columns: &[
-            "port",
-            "svlan",
-            "cvlan",
-            "key",
-            "user",
-            "ipv4",
-            "ipv6",
-            "mac",
-            "profile",
+        columns: columns!(
+            SubscriberConfig,
             "source",
             "learned",
             "moves",
@@ -44,8 +36,8 @@ pub(crate) static SHOWS: &[Show] = &[
             "up_held_by",
             "up_held_for",
             "down_held_by",
-            "down_held_for",
-        ],
+            "down_held_for"
+        ),
         help: "Subscribers, what was counted of each, why packets of it were dropped, how many of its user's the schedulers \
                dropped and why, and marked (ECN) in which classes, what holds its user back now in each direction, and for how many seconds it has. Filter: SVLAN.CVLAN, an address, \
                key=KEY, user=USER, svlan=SVLAN, profile=NAME, a port, or a source",
@@ -144,7 +136,7 @@ impl Filter {
             Filter::Key(key) => subscriber.fields().key == Some(*key),
             Filter::User(user) => subscriber.user() == *user,
             Filter::Svlan(vlan) => svlan == *vlan,
-            Filter::Profile(name) => subscriber.fields().profile.as_deref() == Some(name),
+            Filter::Profile(name) => subscriber.fields().profile() == Some(name),
             Filter::Port(position) => port == *position,
             Filter::RouteSource(source) => subscriber.source() == *source,
         }
@@ -174,7 +166,7 @@ fn check_profile(shared: &Mutex<Control>, name: &str) -> Result<(), RequestError
 
 /// Whether any subscriber names a profile.
 fn has_profile(shared: &Mutex<Control>, name: &str) -> bool {
-    let has = |subscriber: &Subscriber| subscriber.fields().profile.as_deref() == Some(name);
+    let has = |subscriber: &Subscriber| subscriber.fields().profile() == Some(name);
     find(shared, |_, subscriber| has(subscriber).then_some(())).is_some()
 }
 
@@ -288,7 +280,6 @@ impl<F: Fn(&Registry, &Subscriber) -> Vec<Value> + Send> ShowRows for Pieces<F> 
 }
 
 fn row(registry: &Registry, subscriber: &Subscriber, now: u64) -> Value {
-    let mut row = written(registry, subscriber.tags, subscriber.fields());
     let sums = registry.counters().since(subscriber.number, &subscriber.zero);
     let drops: serde_json::Map<String, Value> =
         sums.drops.iter().map(|(reason, count)| ((*reason).to_owned(), json!(count))).collect();
@@ -296,7 +287,8 @@ fn row(registry: &Registry, subscriber: &Subscriber, now: u64) -> Value {
     let hold =
         |direction| registry.schedulers().and_then(|schedulers| schedulers.hold(direction, subscriber.user(), now));
     let (up, down) = (hold(Direction::Up), hold(Direction::Down));
-    let more = json!({
+    subscriber.fields().row(json!({
+        "port": registry.port_of(subscriber.tags),
         "user": subscriber.user(),
         "source": subscriber.source().name(),
         "learned": subscriber.learned.len(),
@@ -314,17 +306,7 @@ fn row(registry: &Registry, subscriber: &Subscriber, now: u64) -> Value {
         "up_held_for": up.as_ref().map(|(_, seconds)| seconds),
         "down_held_by": down.as_ref().map(|(level, _)| level),
         "down_held_for": down.as_ref().map(|(_, seconds)| seconds),
-    });
-    if let (Value::Object(row), Value::Object(more)) = (&mut row, more) {
-        row.extend(more);
-        for absent in ["key", "mac", "profile"] {
-            row.entry(absent).or_insert(Value::Null);
-        }
-        for empty in ["ipv4", "ipv6"] {
-            row.entry(empty).or_insert(json!([]));
-        }
-    }
-    row
+    }))
 }
 
 fn hosts(registry: &Registry, subscriber: &Subscriber, now: u64) -> Vec<Value> {
@@ -341,7 +323,7 @@ fn host_row(registry: &Registry, subscriber: &Subscriber, key: BindingKey, host:
         "state": host.state.name(),
         "kind": if host.is_fixed { "fixed" } else { "learned" },
         "age": is_heard.then(|| now.saturating_sub(host.heard) / 1_000_000_000),
-        "port": registry.settings().ports.get(usize::from(subscriber.tags.port)),
+        "port": registry.port_of(subscriber.tags),
         "svlan": subscriber.tags.svlan,
         "cvlan": subscriber.tags.cvlan,
     })

@@ -1,14 +1,13 @@
 //! From the configuration to what is wanted; everything that is wrong with it, at once.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 
 use ipnet::IpNet;
-use weir_config::{ConfigError, Element, ErrorKind, Errors, OneOrMany, Row, nearest};
+use weir_config::{ConfigError, Element, ErrorKind, Errors, OneOrMany, nearest};
 use weir_sched::classify::Classifier;
 use weir_sched::police::{Policer, Policers};
 use weir_sched::remark::Remarking;
-use weir_stage::{Entry as _, Env, Given, Layout, Placement, Site};
+use weir_stage::{Entry as _, Env, Given, Layout, Placement, Site, Stands, Wrong};
 
 use crate::config::{QosConfig, UserBy, UserConfig, UserEntry};
 use crate::key::{AnyPrefix, Tags, UserKey};
@@ -103,30 +102,12 @@ struct Loader<'a> {
 struct Seen {
     /// Its position among the users.
     user: usize,
-    place: Stands,
+    stands: Stands,
     /// Whether the entry stands for several users.
     several: bool,
 }
 
-/// Where an entry stands.
-#[derive(Clone, Copy)]
-enum Stands {
-    /// In the list of users, from 1.
-    Entry(usize),
-    /// In a line of the file.
-    Line(u64),
-}
-
-impl fmt::Display for Stands {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Stands::Entry(n) => write!(f, "users[{n}]"),
-            Stands::Line(line) => write!(f, "line {line} of users_csv"),
-        }
-    }
-}
-
-impl Loader<'_> {
+impl<'a> Loader<'a> {
     fn error(&mut self, kind: ErrorKind, key: &str, problem: impl Into<String>, remedy: &str) {
         let root = self.element.path();
         self.errors.push(self.element.error(kind, &root.field(key), problem).remedy(remedy));
@@ -214,37 +195,49 @@ impl Loader<'_> {
         number
     }
 
+    fn site(&self) -> Site<'a> {
+        Site { element: self.element, path: self.element.path(), folder: self.env.folder }
+    }
+
     /// The users of the script.
     fn listed(&mut self) -> Vec<WantedUser> {
-        let mut users = Vec::new();
-        for (config, n) in self.config.users.iter().zip(1..) {
-            let place = Stands::Entry(n);
-            let Some((profile, subport)) = self.assigned(config, place) else { continue };
-            match self.keys(config) {
-                Ok(all) => {
-                    let several = all.len() > 1;
-                    for keys in all {
-                        self.add(&mut users, WantedUser { keys, profile, subport }, place, several);
-                    }
-                }
-                Err(problem) => self.error(ErrorKind::Conflict, "users", format!("{place}: {problem}"), ""),
-            }
+        let (site, config, mut users) = (self.site(), self.config, Vec::new());
+        for (one, n) in config.users.iter().zip(1..) {
+            let wrong = self.add_listed(&mut users, one, Stands::Number(n)).err().unwrap_or_default();
+            self.errors.extend(wrong.into_iter().map(|wrong| USERS.at_number(site, n, wrong)));
         }
         users
     }
 
-    fn assigned(&mut self, config: &UserConfig, place: Stands) -> Option<(u16, u16)> {
-        let profile = self.names.profile(&config.profile);
-        if profile.is_none() {
-            let (problem, remedy) = unknown("profile", &config.profile, &self.names.profiles);
-            self.error(ErrorKind::Dangling, "users", format!("{place}: {problem}"), &remedy);
+    /// Adds the users that an entry of the script stands for.
+    fn add_listed(
+        &mut self,
+        users: &mut Vec<WantedUser>,
+        config: &UserConfig,
+        stands: Stands,
+    ) -> Result<(), Vec<Wrong>> {
+        let (profile, subport) = self.assigned(&config.profile, config.subport.as_deref())?;
+        let all = self.keys(config).map_err(|problem| vec![Wrong::field("", problem)])?;
+        let several = all.len() > 1;
+        let user = |keys| WantedUser { keys, profile, subport };
+        let added = all.into_iter().map(|keys| self.add(users, user(keys), stands, several));
+        let wrong: Vec<Wrong> = added.filter_map(Result::err).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+    }
+
+    /// The numbers of a profile and a subport, which is the first one if none is named.
+    fn assigned(&self, profile: &str, subport: Option<&str>) -> Result<(u16, u16), Vec<Wrong>> {
+        let find = |what, name: &str, names: &[String]| {
+            number(names, name).ok_or_else(|| {
+                let (problem, remedy) = unknown(what, name, names);
+                Wrong { kind: ErrorKind::Dangling, ..Wrong::field(what, problem).remedy(remedy) }
+            })
+        };
+        let profile = find("profile", profile, &self.names.profiles);
+        match (profile, subport.map_or(Ok(0), |name| find("subport", name, &self.names.subports))) {
+            (Ok(profile), Ok(subport)) => Ok((profile, subport)),
+            (profile, subport) => Err(profile.err().into_iter().chain(subport.err()).collect()),
         }
-        let subport = config.subport.as_ref().map_or(Some(0), |name| self.names.subport(name));
-        if let (None, Some(name)) = (subport, &config.subport) {
-            let (problem, remedy) = unknown("subport", name, &self.names.subports);
-            self.error(ErrorKind::Dangling, "users", format!("{place}: {problem}"), &remedy);
-        }
-        profile.zip(subport)
     }
 
     /// The keys of each user that an entry stands for.
@@ -263,62 +256,56 @@ impl Loader<'_> {
     }
 
     /// Adds a user, unless somebody has one of its keys already. An entry of its own goes before one for several users.
-    fn add(&mut self, users: &mut Vec<WantedUser>, user: WantedUser, place: Stands, several: bool) {
+    fn add(
+        &mut self,
+        users: &mut Vec<WantedUser>,
+        user: WantedUser,
+        stands: Stands,
+        several: bool,
+    ) -> Result<(), Wrong> {
         let known = user.keys.iter().find_map(|key| self.seen.get(key).map(|seen| (*key, *seen)));
         match known {
             None => {
-                let seen = Seen { user: users.len(), place, several };
+                let seen = Seen { user: users.len(), stands, several };
                 self.seen.extend(user.keys.iter().map(|key| (*key, seen)));
                 users.push(user);
             }
             Some((key, seen)) if seen.several && !several && user.keys == [key] => {
-                self.seen.insert(key, Seen { place, several, ..seen });
+                self.seen.insert(key, Seen { stands, several, ..seen });
                 if let Some(entry) = users.get_mut(seen.user) {
                     *entry = user;
                 }
             }
             Some((key, seen)) => {
-                let problem = format!("{place}: user {key} is there twice; the other stands in {}", seen.place);
-                self.error(ErrorKind::Duplicate, "users", problem, "leave one out");
+                let problem = format!("user {key} is there twice; the other is {}", seen.stands);
+                let wrong = Wrong { kind: ErrorKind::Duplicate, ..Wrong::field("", problem) };
+                return Err(wrong.remedy("leave one out"));
             }
         }
+        Ok(())
     }
 
     /// The users of the file.
     fn filed(&mut self, users: &mut Vec<WantedUser>) {
         let Some(file) = self.config.users_csv.as_ref() else { return };
-        let site = Site { element: self.element, path: self.element.path(), folder: self.env.folder };
         let mut errors = std::mem::take(&mut self.errors);
-        USERS.read_file(file, site, &mut errors, |row, errors| {
-            let Some(user) = self.user_of(row, errors) else { return };
-            std::mem::swap(&mut self.errors, errors);
-            self.add(users, user, Stands::Line(row.line()), false);
-            std::mem::swap(&mut self.errors, errors);
+        USERS.read_file(file, self.site(), &mut errors, |row, errors| {
+            let Some(entry) = UserEntry::read_from(&mut USERS.row(row, errors), None) else { return };
+            let wrong = self.add_filed(users, entry, Stands::of_row(row)).err().unwrap_or_default();
+            errors.extend(wrong.into_iter().map(|wrong| USERS.at_row(row, wrong)));
         });
         self.errors = errors;
     }
 
-    fn user_of(&self, row: &Row<'_>, errors: &mut Errors) -> Option<WantedUser> {
-        let entry = UserEntry::read_from(&mut USERS.row(row, errors), None);
-        let UserEntry { user: OneOrMany(keys), profile, subport } = entry?;
-        let profile = self.named(row, "profile", &profile, errors);
-        let subport = subport.map_or(Some(0), |name| self.named(row, "subport", &name, errors));
-        let (profile, subport) = profile.zip(subport)?;
+    /// Adds the user of a row.
+    fn add_filed(&mut self, users: &mut Vec<WantedUser>, entry: UserEntry, stands: Stands) -> Result<(), Vec<Wrong>> {
+        let UserEntry { user: OneOrMany(keys), profile, subport } = entry;
+        let (profile, subport) = self.assigned(&profile, subport.as_deref())?;
         if let Some(problem) = self.unfit(&keys) {
-            errors.push(row.error(USERS.column("user"), ErrorKind::Conflict, problem));
-            return None;
+            return Err(vec![Wrong::field("user", problem)]);
         }
-        Some(WantedUser { keys: keys.into_iter().map(trunc).collect(), profile, subport })
-    }
-
-    fn named(&self, row: &Row<'_>, what: &str, name: &str, errors: &mut Errors) -> Option<u16> {
-        let names = if what == "profile" { &self.names.profiles } else { &self.names.subports };
-        let found = number(names, name);
-        if found.is_none() {
-            let (problem, remedy) = unknown(what, name, names);
-            errors.push(row.error(USERS.column(what), ErrorKind::Dangling, problem).remedy(remedy));
-        }
-        found
+        let keys = keys.into_iter().map(trunc).collect();
+        self.add(users, WantedUser { keys, profile, subport }, stands, false).map_err(|wrong| vec![wrong])
     }
 
     /// Why keys do not fit what users are known by.

@@ -35,9 +35,9 @@ fn everything_that_is_wrong_is_told_at_once() {
         "qos.scheduler: profiles.user.weights",
         "qos.police: user:",
         "qos.others: there is no profile \"nobody\"",
-        "qos.users: users[3]: user 1.1 is there twice; the other stands in users[2]",
-        "qos.users: users[4]: users are known by tags here",
-        "qos.users: users[5]: there is no subport \"north\"",
+        "qos.users[3]: user 1.1 is there twice; the other is number 2; leave one out",
+        "qos.users[4]: users are known by tags here",
+        "qos.users[5].subport: there is no subport \"north\"",
         "qos.scheduler: users is 64, which is too few",
     ];
     assert!(words.iter().all(|words| told.iter().any(|told| told.contains(words))), "{told:#?}");
@@ -113,8 +113,13 @@ fn users_may_come_from_a_file() {
         "user,profile,subport\n7.7,user,\n10.0.9.9,usr,\n10.0.0.9,user,north\n10.0.0.8,user,\n10.0.0.8,user,\nx,user,\n",
     );
     let told = told();
-    let words =
-        ["users.csv:2:1", "users.csv:3:10", "users.csv:4:15", "line 6 of users_csv: user 10.0.0.8", "users.csv:7:1"];
+    let words = [
+        "users.csv:2:1",
+        "users.csv:3:10",
+        "users.csv:4:15",
+        "users.csv:6:1: user: user 10.0.0.8 is there twice; the other is line 5",
+        "users.csv:7:1",
+    ];
     assert!(words.iter().all(|words| told.iter().any(|told| told.contains(words))), "{told:#?}");
     assert_eq!(told.len(), words.len(), "{told:#?}");
     std::fs::remove_dir_all(&folder).unwrap();

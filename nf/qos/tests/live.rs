@@ -113,7 +113,7 @@ fn a_reload_keeps_what_waits() {
 fn a_reload_that_is_wrong_changes_nothing() {
     let mut rig = waiting();
     let told = rig.refused(keys(json!([{ "tags": "1.1", "profile": "slwo" }]), "8 kbit/s"));
-    assert_eq!(told, ["test.lua:1: qos.users: users[1]: there is no profile \"slwo\"; did you mean \"slow\"?"]);
+    assert_eq!(told, ["test.lua:1: qos.users[1].profile: there is no profile \"slwo\"; did you mean \"slow\"?"]);
     rig.run(MS);
     assert_eq!(rig.show("users", None).len(), 2);
     rig.finish();

@@ -3,7 +3,10 @@
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use weir_acl::request::{ADD, Change, DEL, saved};
-use weir_stage::{Argument, Collection, Entries, RequestError, Saved, Show, ShowRows, Verb, entries, whole};
+use weir_config::OneOrMany;
+use weir_stage::{
+    Collection, Entries, Entry as _, RequestError, Saved, Show, ShowRows, Verb, columns, entries, entry, whole,
+};
 use weir_wire::{Ipv4, Ipv6, View};
 
 use super::control::Acls;
@@ -12,32 +15,29 @@ use super::sets::Member;
 use super::stage::Side;
 use super::tables::Logged;
 
-const SET: Argument = Argument { name: "set", keyword: None, required: true, many: false, help: "The name of the set" };
-
-const PREFIXES: Argument = Argument {
-    name: "prefix",
-    keyword: Some("prefix"),
-    required: true,
-    many: true,
-    help: "Prefixes, such as 192.0.2.0/24",
-};
+entry! {
+    /// A set of prefixes, as requests name it.
+    struct PrefixSet by (set: String) {
+        /// The name of the set.
+        set: String = required, live;
+        /// Prefixes, such as 192.0.2.0/24.
+        prefix: OneOrMany<IpNet> = required, live;
+    }
+}
 
 /// Prefixes of sets. No file has them.
-static SETS: Collection = Collection {
-    noun: "prefix-set",
-    key: "prefix_sets",
-    is_list: false,
-    file_key: "",
-    fields: &[SET, PREFIXES],
-    has_labels: true,
-};
+static SETS: Collection = Collection { is_list: false, ..Collection::of::<PrefixSet>("prefix-set", "prefix_sets") };
 
 /// What a function has beside [`VERBS`](crate::VERBS) that takes access lists.
 pub static ACL_VERBS: &[Verb] = &[
     ADD,
     DEL,
-    SETS.verb("add", SETS.fields, "Adds prefixes to a set: all rules that name it match them from then on, at once"),
-    SETS.verb("del", SETS.fields, "Removes prefixes from a set that were added at run time"),
+    SETS.verb(
+        "add",
+        PrefixSet::FIELDS,
+        "Adds prefixes to a set: all rules that name it match them from then on, at once",
+    ),
+    SETS.verb("del", PrefixSet::FIELDS, "Removes prefixes from a set that were added at run time"),
 ];
 
 /// What it shows beside [`SHOWS`](crate::SHOWS).
@@ -49,7 +49,7 @@ pub static ACL_SHOWS: &[Show] = &[
     },
     Show {
         what: "prefix-sets",
-        columns: &["set", "prefix", "source"],
+        columns: columns!(PrefixSet, "source"),
         help: "Prefixes of named sets that rules of access lists use. Filter: a set",
     },
     Show {
@@ -72,13 +72,12 @@ impl Entries for &Acls {
 
     fn change(&mut self, verb: &str, arguments: &Value, _now: u64) -> Result<Undo, String> {
         if let Some(action) = verb.strip_prefix("prefix-set ") {
-            let set = arguments.get("set").and_then(Value::as_str).ok_or("set is missing")?;
             let mut arguments = SETS.arguments(arguments);
-            let nets = arguments.list::<IpNet>("prefix");
-            let nets = arguments.finish(nets)?;
+            let said = PrefixSet::read_from(&mut arguments, None);
+            let PrefixSet { set, prefix: OneOrMany(nets) } = arguments.finish(said)?;
             let is_added = action == "add";
-            self.change_set(set, &nets, is_added)?;
-            return Ok(Undo::Set(set.to_owned(), nets, !is_added));
+            self.change_set(&set, &nets, is_added)?;
+            return Ok(Undo::Set(set, nets, !is_added));
         }
         let (list, change) = Change::<Rule>::of(verb, arguments)?;
         match change {
@@ -113,8 +112,8 @@ pub(crate) fn save(acls: &Acls) -> Box<dyn ShowRows<Saved>> {
         added.map(move |(stated, at)| saved(name, at, stated.rule.text()))
     });
     let in_sets = book.sets.names().filter_map(|name| {
-        let nets: Vec<String> = book.sets.added(name).map(|net| net.to_string()).collect();
-        (!nets.is_empty()).then(|| SETS.saved("add", json!({ "set": name, "prefix": nets })))
+        let set = PrefixSet { set: name.to_owned(), prefix: OneOrMany(book.sets.added(name).collect()) };
+        (!set.prefix.is_empty()).then(|| SETS.saved("add", set.to_json().into()))
     });
     whole(in_sets.chain(added).collect())
 }

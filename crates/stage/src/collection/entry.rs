@@ -12,9 +12,10 @@ pub trait Entry: Clone + PartialEq + Send + Setting + 'static {
     /// What tells entries apart: the first fields.
     type Key: Ord + Clone + Send + 'static;
 
-    /// The fields, as arguments of the request that adds one. Those that must be given are required.
+    /// The fields, as arguments of the request that adds one. Those that must be given are required; of these, those that tell entries apart stand
+    /// alone and come first, the others are behind their names.
     const FIELDS: &'static [Argument];
-    /// Those that tell entries apart, which come first.
+    /// Those of the fields that tell entries apart.
     const KEYS: &'static [Argument];
     /// The fields, as arguments of the request that changes one: only those that tell entries apart are required.
     const CHANGES: &'static [Argument];
@@ -55,7 +56,8 @@ pub trait Entry: Clone + PartialEq + Send + Setting + 'static {
 }
 
 /// Declares an entry: a struct as [`config!`](weir_config::config) declares it, and behind its name the fields that tell entries apart, which come
-/// first. Their doc comments are the manual of the configuration's key, of the columns of a file and of the arguments of requests.
+/// first. On the command line those of them that must be given stand alone, and all else is behind its name. Their doc comments are the manual of
+/// the configuration's key, of the columns of a file and of the arguments of requests.
 ///
 /// ```
 /// use std::net::Ipv4Addr;
@@ -111,9 +113,9 @@ macro_rules! entry {
                     $crate::__is_required!($presence),
                     <$type as $crate::weir_config::Setting>::IS_LIST,
                 )),*
-            ]);
+            ], &[$(::core::stringify!($id)),+]);
             const KEYS: &'static [$crate::Argument] =
-                $crate::collection::entry::first(Self::FIELDS, &[$(::core::stringify!($id)),+]);
+                Self::FIELDS.split_at([$(::core::stringify!($id)),+].len()).0;
             const CHANGES: &'static [$crate::Argument] =
                 &$crate::collection::entry::changes::<{ Self::FIELDS.len() }>(Self::FIELDS, Self::KEYS.len());
             const NAMES: &'static [&'static str] = &[$(::core::stringify!($key)),*];
@@ -206,20 +208,42 @@ pub const fn join<const N: usize>(one: &[&'static str], other: &[&'static str]) 
     all
 }
 
-/// Fields as arguments, from names, doc comments, whether they must be given, and whether they are lists: the first stands alone, the others
-/// behind their names. Part of [`entry!`](crate::entry).
+/// Fields as arguments, from names, doc comments, whether they must be given, and whether they are lists. Of those that tell entries apart, whose
+/// names are `keys`, those that must be given stand alone, and come first; all others are behind their names. Part of [`entry!`](crate::entry).
 #[doc(hidden)]
-pub const fn arguments<const N: usize>(said: [(&'static str, &'static str, bool, bool); N]) -> [Argument; N] {
+pub const fn arguments<const N: usize>(
+    said: [(&'static str, &'static str, bool, bool); N],
+    keys: &[&str],
+) -> [Argument; N] {
     let none = Argument { name: "", keyword: None, required: false, many: false, help: "" };
+    let (mut alone, mut n) = (0, 0);
+    while n < keys.len() {
+        assert!(is_same(said[n].0, keys[n]), "the fields that tell entries apart come first");
+        alone += said[n].2 as usize;
+        n += 1;
+    }
     let mut all = [none; N];
-    let mut n = 0;
+    let (mut before, mut behind) = (0, alone);
+    n = 0;
     while n < N {
         let (name, doc, required, many) = said[n];
-        let keyword = if n == 0 { None } else { Some(name) };
-        all[n] = Argument { name, keyword, required, many, help: help(doc) };
+        let stands_alone = required && n < keys.len();
+        let (keyword, at) = if stands_alone { (None, &mut before) } else { (Some(name), &mut behind) };
+        all[*at] = Argument { name, keyword, required, many, help: help(doc) };
+        *at += 1;
         n += 1;
     }
     all
+}
+
+/// Whether two names are the same.
+const fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
 }
 
 /// A doc comment as the help of an argument has it.
@@ -232,24 +256,6 @@ const fn help(doc: &'static str) -> &'static str {
         },
         _ => doc,
     }
-}
-
-/// The first of some arguments, which have these names. Part of [`entry!`](crate::entry).
-#[doc(hidden)]
-pub const fn first(all: &'static [Argument], names: &[&str]) -> &'static [Argument] {
-    let (first, _) = all.split_at(names.len());
-    let mut n = 0;
-    while n < names.len() {
-        let (one, other) = (first[n].name.as_bytes(), names[n].as_bytes());
-        assert!(one.len() == other.len(), "the fields that tell entries apart come first");
-        let mut at = 0;
-        while at < one.len() {
-            assert!(one[at] == other[at], "the fields that tell entries apart come first");
-            at += 1;
-        }
-        n += 1;
-    }
-    first
 }
 
 /// The same arguments, of which only the first must be given, if they had to be. Part of [`entry!`](crate::entry).

@@ -18,6 +18,13 @@ pub enum Stands {
     Line(u32),
 }
 
+impl Stands {
+    /// In this row.
+    pub fn of_row(row: &Row<'_>) -> Stands {
+        Stands::Line(u32::try_from(row.line()).unwrap_or(u32::MAX))
+    }
+}
+
 impl fmt::Display for Stands {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -77,21 +84,21 @@ impl Collection {
     ) -> BTreeMap<E::Key, E> {
         let mut found: Found<E> = BTreeMap::new();
         for (entry, n) in listed.iter().zip(1..) {
-            let wrong = looked_at(entry, Stands::Number(n), &mut found, &mut check);
+            let wrong = looked_at(entry.clone(), Stands::Number(n), &mut found, &mut check);
             errors.extend(wrong.into_iter().map(|wrong| self.at_number(site, n, wrong)));
         }
         if let Some(file) = file {
             self.read_file(file, site, errors, |row, errors| {
                 let entry = E::read_from(&mut self.row(row, errors), None);
-                let stands = Stands::Line(u32::try_from(row.line()).unwrap_or(u32::MAX));
-                let wrong = entry.map(|entry| looked_at(&entry, stands, &mut found, &mut check));
+                let wrong = entry.map(|entry| looked_at(entry, Stands::of_row(row), &mut found, &mut check));
                 errors.extend(wrong.into_iter().flatten().map(|wrong| self.at_row(row, wrong)));
             });
         }
         found.into_iter().map(|(key, (entry, _))| (key, entry)).collect()
     }
 
-    fn at_number(&self, site: Site<'_>, n: u32, wrong: Wrong) -> ConfigError {
+    /// What is wrong with the entry of this number in the list, counted from 1, with its place.
+    pub fn at_number(&self, site: Site<'_>, n: u32, wrong: Wrong) -> ConfigError {
         let list = site.path.field(self.key);
         let entry = list.index(i64::from(n));
         let Wrong { field, kind, problem, remedy } = wrong;
@@ -102,7 +109,8 @@ impl Collection {
         error.remedy(remedy)
     }
 
-    fn at_row(&self, row: &Row<'_>, wrong: Wrong) -> ConfigError {
+    /// What is wrong with an entry in a row of the file, with its place.
+    pub fn at_row(&self, row: &Row<'_>, wrong: Wrong) -> ConfigError {
         let Wrong { field, kind, problem, remedy } = wrong;
         let column = if field.is_empty() { 0 } else { self.column(field) };
         row.error(column, kind, problem).remedy(remedy)
@@ -111,18 +119,18 @@ impl Collection {
 
 /// Takes an entry, if it is there once and nothing is wrong with it; answers what is.
 fn looked_at<E: Entry>(
-    entry: &E,
+    entry: E,
     stands: Stands,
     found: &mut Found<E>,
     check: &mut impl FnMut(&E, Stands) -> Vec<Wrong>,
 ) -> Vec<Wrong> {
-    let wrong = check(entry, stands);
+    let wrong = check(&entry, stands);
     if !wrong.is_empty() {
         return wrong;
     }
     match found.entry(entry.key()) {
         Slot::Vacant(slot) => {
-            slot.insert((entry.clone(), stands));
+            slot.insert((entry, stands));
             Vec::new()
         }
         Slot::Occupied(slot) => {

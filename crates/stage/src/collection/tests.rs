@@ -35,59 +35,75 @@ const ROUTES: Collection = Collection {
     has_labels: true,
 };
 
-type Route = (Said<Ipv4Addr>, Said<Vec<Ipv4Addr>>);
-
-fn read(source: &mut impl Source) -> Option<Route> {
-    let (prefix, via) = (source.one("prefix"), source.many("via"));
-    Some((prefix?, via?))
+crate::entry! {
+    /// A line of a port.
+    struct Line by (port: Option<String>, outer: u16, inner: u16) {
+        /// Its port.
+        port: Option<String> = optional, live;
+        /// Its outer VLAN.
+        outer: u16 = required, live;
+        /// Its inner VLAN.
+        inner: u16 = required, live;
+        /// What is said of it.
+        note: String = required, live;
+    }
 }
 
-fn of_request(arguments: &Value) -> Result<Route, String> {
-    let mut arguments = ROUTES.arguments(arguments);
-    let route = read(&mut arguments);
-    arguments.finish(route)
+fn of_request(arguments: &Value, before: Option<&Host>) -> Result<Host, String> {
+    let mut source = HOSTS.arguments(arguments);
+    let host = Host::read_from(&mut source, before);
+    source.finish(host)
 }
 
 #[test]
 fn rows_and_requests_say_the_same_of_an_entry() {
-    let text = "via,prefix\n192.0.2.1;192.0.2.2,10.0.0.0\n,11.0.0.0\n192.0.2,\n";
-    let mut rows = Rows::new(
-        "r.csv",
-        text.as_bytes(),
-        &ROUTES.names(true).collect::<Vec<_>>(),
-        &ROUTES.names(false).collect::<Vec<_>>(),
-    )
-    .unwrap();
+    let text = "addresses,name,seconds\n192.0.2.1;192.0.2.2,a,\n,b,7\n192.0.2,c,x\n";
+    let (required, optional): (Vec<_>, Vec<_>) = (HOSTS.names(true).collect(), HOSTS.names(false).collect());
+    let mut rows = Rows::new("h.csv", text.as_bytes(), &required, &optional).unwrap();
     let (mut errors, mut found) = (Errors::new(), Vec::new());
     while let Some(row) = rows.next(&mut errors) {
-        found.push(read(&mut ROUTES.row(&row, &mut errors)));
+        found.push(Host::read_from(&mut HOSTS.row(&row, &mut errors), None));
     }
-    let asked = [json!({ "prefix": "10.0.0.0", "via": ["192.0.2.1", "192.0.2.2"] }), json!({ "prefix": "11.0.0.0" })];
-    assert_eq!(found[..2], asked.map(|asked| of_request(&asked).ok()));
+    let asked =
+        [json!({ "name": "a", "addresses": ["192.0.2.1", "192.0.2.2"] }), json!({ "name": "b", "seconds": "7" })];
+    assert_eq!(found[..2], asked.map(|asked| of_request(&asked, None).ok()));
     assert_eq!(found[2..], [None]);
     let told: Vec<String> = errors.into_result(()).unwrap_err().iter().map(ToString::to_string).collect();
-    assert!(told[0].starts_with("r.csv:4:9: prefix: ") && told[1].starts_with("r.csv:4:1: via: "), "{told:?}");
-    assert_eq!((told.len(), ROUTES.column("prefix"), ROUTES.column("mtu")), (2, 0, 2));
+    assert!(told[0].starts_with("h.csv:4:1: addresses: ") && told[1].starts_with("h.csv:4:11: seconds: "), "{told:?}");
+    assert_eq!((told.len(), HOSTS.column("name"), HOSTS.column("seconds")), (2, 0, 3));
 }
 
 #[test]
 fn what_a_request_says_of_a_field_goes_over_what_was() {
-    let said = |value: Value| {
-        let value = json!({ "via": value });
-        let mut arguments = ROUTES.arguments(&value);
-        let said = arguments.one::<Ipv4Addr>("via");
-        arguments.finish(said).map(|said| said.over(Some("before".to_owned()), |address| address.to_string()))
-    };
-    assert_eq!(said(Value::Null), Ok(Some("before".to_owned())));
-    assert_eq!(said(json!("none")), Ok(None));
-    assert_eq!(said(json!("192.0.2.1")), Ok(Some("192.0.2.1".to_owned())));
-    assert_eq!(said(json!(true)), Err("via: true is not an IPv4 address".to_owned()));
-    let wrong = "via: \"192.0.2\" is not an IPv4 address; write it as in 192.0.2.9";
-    assert_eq!(said(json!("192.0.2")), Err(wrong.to_owned()));
-    let absent = json!({});
-    let mut arguments = ROUTES.arguments(&absent);
-    let prefix = arguments.required::<Ipv4Addr>("prefix");
-    assert_eq!(arguments.finish(prefix), Err("prefix is missing".to_owned()));
+    let addresses = |of: &[Ipv4Addr]| OneOrMany(of.to_vec());
+    let before = Host { name: "a".to_owned(), vlan: Some(7), addresses: addresses(&[Ipv4Addr::LOCALHOST]), seconds: 9 };
+    let said = |field: &str, value: Value| of_request(&json!({ "name": "a", (field): value }), Some(&before));
+    assert_eq!(said("vlan", Value::Null), Ok(before.clone()));
+    assert_eq!(said("vlan", json!("none")), Ok(Host { vlan: None, ..before.clone() }));
+    assert_eq!(said("seconds", json!("none")), Ok(Host { seconds: 300, ..before.clone() }));
+    for none in [json!("none"), json!(["none"])] {
+        assert_eq!(said("addresses", none), Ok(Host { addresses: addresses(&[]), ..before.clone() }));
+    }
+    let other = addresses(&[Ipv4Addr::new(192, 0, 2, 1)]);
+    assert_eq!(said("addresses", json!("192.0.2.1")), Ok(Host { addresses: other, ..before.clone() }));
+    assert_eq!(said("vlan", json!([1])), Err("vlan: [1] is not an integer from 1 to 4094".to_owned()));
+    let wrong = "addresses: \"192.0.2\" is not an IPv4 address; write it as in 192.0.2.9";
+    assert_eq!(said("addresses", json!("192.0.2")), Err(wrong.to_owned()));
+    assert_eq!(of_request(&json!({}), None), Err("name is missing".to_owned()));
+}
+
+#[test]
+fn fields_that_tell_entries_apart_stand_alone_where_they_must_be_given() {
+    let words =
+        |all: &[Argument]| -> Vec<(&str, Option<&str>)> { all.iter().map(|one| (one.name, one.keyword)).collect() };
+    let key = [("outer", None), ("inner", None), ("port", Some("port"))];
+    assert_eq!(words(Line::KEYS), key);
+    assert_eq!(words(Line::FIELDS), [&key[..], &[("note", Some("note"))]].concat());
+    let required = |all: &[Argument]| all.iter().map(|one| one.required).collect::<Vec<bool>>();
+    assert_eq!(required(Line::FIELDS), [true, true, false, true]);
+    assert_eq!(required(Line::CHANGES), [true, true, false, false]);
+    assert_eq!(crate::columns!(Line), ["port", "outer", "inner", "note"]);
+    assert_eq!(Line::name_of(&(Some("a".to_owned()), 7, 8)), "a outer 7 inner 8");
 }
 
 #[test]

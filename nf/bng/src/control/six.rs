@@ -8,6 +8,7 @@ use weir_wire::{Ethernet, MacAddr, View, nd};
 use super::{Call, Customer, Exit, inside};
 use crate::registry::{PREFIX_LENGTH, half};
 use crate::table::{Address, BindingKey};
+use crate::words::Source6;
 
 impl Call<'_, '_> {
     /// Neighbour discovery of a customer (RFC 4861). Where his networks are follows from where he speaks from.
@@ -49,9 +50,9 @@ impl Call<'_, '_> {
             return Err(Exit::NdSpoofed);
         }
         let subscriber = self.control.registry.subscriber(customer.subscriber);
-        let fields = subscriber.map(|subscriber| subscriber.fields().clone()).unwrap_or_default();
+        let ipv6 = subscriber.map(|subscriber| subscriber.fields().ipv6.clone()).unwrap_or_default();
         let is_local = from.is_unicast_link_local() || from.is_unspecified();
-        if !is_local && !fields.ipv6.iter().any(|network| network.contains(&from)) {
+        if !is_local && !ipv6.iter().any(|network| network.0.contains(&from)) {
             return Err(Exit::SpoofedSource);
         }
         if !is_local {
@@ -60,7 +61,7 @@ impl Call<'_, '_> {
         // He is there, and says nothing of his addresses: his networks are his unless somebody else was heard.
         let registry = &self.control.registry;
         let scope = registry.subscriber(customer.subscriber).map_or(0, |one| one.scope(registry.settings()));
-        let networks = fields.ipv6.iter().flat_map(|network| {
+        let networks = ipv6.iter().flat_map(|Source6(network)| {
             let is_link = network.prefix_len() == PREFIX_LENGTH;
             (half(network.network())..=half(network.broadcast())).map(move |half| (Address::V6(half), is_link))
         });
@@ -104,7 +105,8 @@ impl Call<'_, '_> {
         let subscriber = self.control.registry.subscriber(customer.subscriber);
         let prefixes: Vec<nd::PrefixInformation> = subscriber
             .into_iter()
-            .flat_map(|subscriber| &subscriber.fields().ipv6)
+            .flat_map(|subscriber| subscriber.fields().ipv6.iter())
+            .map(|source| source.0)
             .filter(|network| network.prefix_len() == 64)
             .map(|network| nd::PrefixInformation::new(network.network(), network.prefix_len()))
             .collect();

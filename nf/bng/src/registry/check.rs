@@ -3,18 +3,20 @@
 use std::collections::HashSet;
 
 use ipnet::{Ipv4Net, Ipv6Net};
+use weir_stage::Wrong;
 use weir_wire::martian;
 
-use super::entry::{Fields, Named, PREFIX_LENGTH, SHORTEST4, SHORTEST6};
+use super::entry::{Named, PREFIX_LENGTH, SHORTEST4, SHORTEST6};
 use super::{Registry, Settings};
+use crate::config::SubscriberConfig;
 use crate::table::{Address, BindingKey, Tags};
 
 impl Registry {
     /// # Errors
     ///
     /// What is wrong, as a sentence without its beginning: `has the key 7, and so has ...`.
-    pub(super) fn check(&self, tags: Tags, fields: &Fields, number: Option<u32>) -> Result<(), String> {
-        check_alone(&self.settings, tags, fields).map_err(|(_, problem)| problem)?;
+    pub(super) fn check(&self, tags: Tags, fields: &SubscriberConfig, number: Option<u32>) -> Result<(), String> {
+        check_alone(&self.settings, tags, fields).map_err(|wrong| wrong.problem)?;
         self.check_limits(tags, fields, number)?;
         if let Some(other) = fields.key.and_then(|key| self.by_key(key)).filter(|other| Some(other.number) != number) {
             let key = fields.key.unwrap_or(0);
@@ -31,7 +33,7 @@ impl Registry {
         Ok(())
     }
 
-    fn check_limits(&self, tags: Tags, fields: &Fields, number: Option<u32>) -> Result<(), String> {
+    fn check_limits(&self, tags: Tags, fields: &SubscriberConfig, number: Option<u32>) -> Result<(), String> {
         let settings = &self.settings;
         let before = number.and_then(|number| self.subscriber(number));
         if before.is_none() && self.by_tags.len() >= settings.subscribers as usize {
@@ -57,65 +59,42 @@ impl Registry {
     }
 }
 
-/// Which of the things that are said about a subscriber is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named as in files")]
-pub(crate) enum Column {
-    Svlan,
-    Cvlan,
-    Port,
-    Key,
-    User,
-    Ipv4,
-    Ipv6,
-    Mac,
-    Profile,
-}
-
-type Wrong = (Column, String);
-
 /// Whether it may be, whoever else there is.
 ///
 /// # Errors
 ///
 /// What is wrong, and why.
-pub(crate) fn check_alone(settings: &Settings, tags: Tags, fields: &Fields) -> Result<(), Wrong> {
-    let Tags { port, svlan, cvlan } = tags;
-    if usize::from(port) >= settings.ports.len() {
+pub(crate) fn check_alone(settings: &Settings, tags: Tags, fields: &SubscriberConfig) -> Result<(), Wrong> {
+    if usize::from(tags.port) >= settings.ports.len() {
         let problem = format!("the port is none of the access ports {}", settings.ports.join(", "));
-        return Err((Column::Port, problem));
-    }
-    for (column, vlan) in [(Column::Svlan, svlan), (Column::Cvlan, cvlan)] {
-        if !(1..=4094).contains(&vlan) {
-            return Err((column, format!("{svlan}.{cvlan} are no tags; VLAN identifiers are 1 to 4094")));
-        }
+        return Err(Wrong::field("port", problem));
     }
     if settings.has_keys && fields.key.is_none() {
-        return Err((Column::Key, "the key is missing; with gre+mpls each subscriber has one".to_owned()));
+        return Err(Wrong::field("key", "the key is missing; with gre+mpls each subscriber has one"));
     }
-    if let Some(mac) = fields.mac.filter(|mac| !mac.is_unicast()) {
-        return Err((Column::Mac, format!("{mac} is not the address of one station")));
+    if let Some(mac) = fields.only_mac().filter(|mac| !mac.is_unicast()) {
+        return Err(Wrong::field("mac", format!("{mac} is not the address of one station")));
     }
     check_shaping(settings, fields)?;
-    for prefix in &fields.ipv4 {
-        check4(settings, *prefix).map_err(|problem| (Column::Ipv4, problem))?;
+    for prefix in fields.ipv4.iter() {
+        check4(settings, prefix.0).map_err(|problem| Wrong::field("ipv4", problem))?;
     }
-    for prefix in &fields.ipv6 {
-        check6(*prefix).map_err(|problem| (Column::Ipv6, problem))?;
+    for prefix in fields.ipv6.iter() {
+        check6(prefix.0).map_err(|problem| Wrong::field("ipv6", problem))?;
     }
     check_twice(fields)
 }
 
-fn check_shaping(settings: &Settings, fields: &Fields) -> Result<(), Wrong> {
+fn check_shaping(settings: &Settings, fields: &SubscriberConfig) -> Result<(), Wrong> {
     let Some(shaping) = &settings.shaping else { return Ok(()) };
     if let Some(user) = fields.user.filter(|user| *user >= shaping.users) {
         let problem = format!("there is no user {user}: the schedulers have 0 to {}", shaping.users.saturating_sub(1));
-        return Err((Column::User, problem));
+        return Err(Wrong::field("user", problem));
     }
     let is_known = |name: &str| shaping.profiles.iter().any(|known| known == name);
-    if let Some(name) = fields.profile.as_deref().filter(|name| !is_known(name)) {
+    if let Some(name) = fields.profile().filter(|name| !is_known(name)) {
         let problem = format!("no profile is called \"{name}\"; there are {}", shaping.profiles.join(", "));
-        return Err((Column::Profile, problem));
+        return Err(Wrong::field("profile", problem));
     }
     Ok(())
 }
@@ -145,15 +124,19 @@ fn check6(prefix: Ipv6Net) -> Result<(), String> {
     Ok(())
 }
 
-fn check_twice(fields: &Fields) -> Result<(), Wrong> {
+fn check_twice(fields: &SubscriberConfig) -> Result<(), Wrong> {
     // Nearly all have one, of which there is nothing to compare.
     if fields.ipv4.len() <= 1 && fields.ipv6.len() <= 1 {
         return Ok(());
     }
     let mut seen: HashSet<Address> = HashSet::new();
     match fields.addresses().find(|address| !seen.insert(*address)) {
-        Some(twice @ Address::V4(_)) => Err((Column::Ipv4, format!("{twice} stands here twice"))),
-        Some(twice) => Err((Column::Ipv6, format!("{twice} stands here twice"))),
+        Some(twice) => Err(Wrong::field(column_of(twice), format!("{twice} stands here twice"))),
         None => Ok(()),
     }
+}
+
+/// The field in which a subscriber has an address.
+pub(crate) const fn column_of(address: Address) -> &'static str {
+    if matches!(address, Address::V4(_)) { "ipv4" } else { "ipv6" }
 }

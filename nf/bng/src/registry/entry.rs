@@ -2,15 +2,17 @@
 
 use std::fmt;
 use std::net::Ipv6Addr;
-use std::sync::Arc;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
+use weir_config::OneOrMany;
 use weir_net::RouteSource;
 use weir_wire::MacAddr;
 
 use super::Settings;
+use crate::config::SubscriberConfig;
 use crate::table::counters::Sums;
 use crate::table::{Address, BindingKey, Tags};
+use crate::words::{Source4, Source6};
 
 /// Bits of IPv6 addresses by which hosts are told apart: a line has whole networks.
 pub(crate) const PREFIX_LENGTH: u8 = 64;
@@ -20,26 +22,18 @@ pub(crate) const SHORTEST4: u8 = 24;
 pub(crate) const SHORTEST6: u8 = 56;
 
 /// What a source says about the subscriber behind a pair of tags.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) tags: Tags,
-    pub(crate) fields: Fields,
+    /// What it has. It names no port, which stands in the tags.
+    pub(crate) fields: SubscriberConfig,
 }
 
-/// What a subscriber has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fields {
-    /// GRE key towards the core.
-    pub(crate) key: Option<u32>,
-    /// Number of the user in schedulers; its own number if nobody says.
-    pub(crate) user: Option<u32>,
-    /// Addresses and prefixes that it may use.
-    pub(crate) ipv4: Vec<Ipv4Net>,
-    pub(crate) ipv6: Vec<Ipv6Net>,
-    /// The only MAC address that it may use.
-    pub(crate) mac: Option<MacAddr>,
-    /// Name of its profile for schedulers.
-    pub(crate) profile: Option<Arc<str>>,
+impl Entry {
+    /// What a source said, whatever name of the port it gave.
+    pub(crate) fn new(tags: Tags, said: SubscriberConfig) -> Entry {
+        Entry { tags, fields: SubscriberConfig { port: None, ..said } }
+    }
 }
 
 /// A subscriber.
@@ -49,7 +43,7 @@ pub(crate) struct Subscriber {
     pub(crate) number: u32,
     pub(crate) tags: Tags,
     /// What each source says, the most preferred first; at least one.
-    pub(crate) versions: Vec<(RouteSource, Fields)>,
+    pub(crate) versions: Vec<(RouteSource, SubscriberConfig)>,
     /// Addresses that were learned.
     pub(crate) learned: Vec<BindingKey>,
     /// What the number had counted before.
@@ -60,14 +54,18 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    pub(super) fn new(number: u32, tags: Tags, versions: Vec<(RouteSource, Fields)>, zero: Sums) -> Subscriber {
+    pub(super) fn new(
+        number: u32,
+        tags: Tags,
+        versions: Vec<(RouteSource, SubscriberConfig)>,
+        zero: Sums,
+    ) -> Subscriber {
         Subscriber { number, tags, versions, learned: Vec::new(), zero, moves: 0, next_move: 0 }
     }
 
     /// What counts.
-    pub(crate) fn fields(&self) -> &Fields {
-        static NOTHING: Fields =
-            Fields { key: None, user: None, ipv4: Vec::new(), ipv6: Vec::new(), mac: None, profile: None };
+    pub(crate) fn fields(&self) -> &SubscriberConfig {
+        static NOTHING: SubscriberConfig = SubscriberConfig::behind(0, 0);
         self.versions.first().map_or(&NOTHING, |(_, fields)| fields)
     }
 
@@ -89,7 +87,7 @@ impl Subscriber {
     /// Whether an IPv6 network is a link of its own, in which hosts take addresses, and no part of a prefix that is routed to it.
     pub(crate) fn has_link6(&self, network: u64) -> bool {
         let mut networks = self.fields().ipv6.iter();
-        networks.any(|prefix| prefix.prefix_len() == PREFIX_LENGTH && half(prefix.network()) == network)
+        networks.any(|prefix| prefix.0.prefix_len() == PREFIX_LENGTH && half(prefix.0.network()) == network)
     }
 
     /// Keys of its fixed addresses.
@@ -99,19 +97,45 @@ impl Subscriber {
     }
 }
 
-impl Fields {
+impl SubscriberConfig {
+    /// Whoever is behind these tags, and has nothing.
+    pub(crate) const fn behind(svlan: u16, cvlan: u16) -> SubscriberConfig {
+        SubscriberConfig {
+            port: None,
+            svlan,
+            cvlan,
+            key: None,
+            user: None,
+            ipv4: OneOrMany(Vec::new()),
+            ipv6: OneOrMany(Vec::new()),
+            mac: None,
+            profile: None,
+        }
+    }
+
+    /// The only Ethernet address that it may use.
+    pub(crate) fn only_mac(&self) -> Option<MacAddr> {
+        self.mac.map(|mac| MacAddr(mac.octets()))
+    }
+
+    /// The name of its profile.
+    pub(crate) fn profile(&self) -> Option<&str> {
+        self.profile.as_ref().map(|profile| &*profile.0)
+    }
+
     /// The addresses and prefixes of both families.
     pub(crate) fn prefixes(&self) -> impl Iterator<Item = IpNet> {
-        self.ipv4.iter().copied().map(IpNet::from).chain(self.ipv6.iter().copied().map(IpNet::from))
+        let ipv4 = self.ipv4.iter().map(|source| IpNet::from(source.0));
+        ipv4.chain(self.ipv6.iter().map(|source| IpNet::from(source.0)))
     }
 
     /// All fixed addresses, and the IPv6 networks.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = Address> {
-        let v4 = self.ipv4.iter().flat_map(|prefix| {
+        let v4 = self.ipv4.iter().flat_map(|Source4(prefix)| {
             let first = prefix.network().to_bits();
             (first..=prefix.broadcast().to_bits()).map(|bits| Address::V4(bits.into()))
         });
-        let v6 = self.ipv6.iter().flat_map(|prefix| {
+        let v6 = self.ipv6.iter().flat_map(|Source6(prefix)| {
             let (first, last) = (half(prefix.network()), half(prefix.broadcast()));
             (first..=last).map(Address::V6)
         });

@@ -154,7 +154,7 @@ impl Registry {
     /// A subscriber was heard using an address, from a MAC address that a station can have.
     pub(crate) fn heard(&mut self, now: u64, number: u32, address: Address, mac: MacAddr) -> Heard {
         let Some(subscriber) = self.subscriber(number) else { return Heard::NotAllowed };
-        if subscriber.fields().mac.is_some_and(|fixed| fixed != mac) {
+        if subscriber.fields().only_mac().is_some_and(|fixed| fixed != mac) {
             return Heard::WrongMac;
         }
         let key = BindingKey::new(subscriber.scope(&self.settings), address);
@@ -382,7 +382,7 @@ impl Registry {
     /// Forgets what was learned about a subscriber that can no longer be so, after it was changed.
     pub(super) fn revise_learned(&mut self, number: u32) {
         let Some(subscriber) = self.subscriber(number) else { return };
-        let (scope, mac) = (subscriber.scope(&self.settings), subscriber.fields().mac);
+        let (scope, mac) = (subscriber.scope(&self.settings), subscriber.fields().only_mac());
         for key in subscriber.learned.clone() {
             let is_other = self.hosts.get(&key).is_some_and(|host| mac.is_some() && host.mac != mac);
             if key.scope() != scope || is_other || key.is_host6() && !self.is_link6(number, key) {

@@ -43,7 +43,7 @@ impl Registry {
     fn shape(&self, subscriber: &Subscriber) {
         let Some((shaping, schedulers)) = self.settings.shaping.as_ref().zip(self.schedulers.as_ref()) else { return };
         let user = subscriber.user();
-        match subscriber.fields().profile.as_deref().or(shaping.usual.as_deref()) {
+        match subscriber.fields().profile().or(shaping.usual.as_deref()) {
             Some(profile) => schedulers.assign(user, profile),
             // What another subscriber had, or it itself before, is not its own.
             None if self.users.get(&user) == Some(&1) => schedulers.dismiss(user),
@@ -98,9 +98,9 @@ impl Registry {
             key: fields.key.unwrap_or(0),
             scope: subscriber.scope(&self.settings),
             user: self.settings.owners.word(subscriber.user()),
-            ipv4: fields.ipv4.first().map_or(Sources4::NONE, |prefix| Sources4::of(*prefix)),
-            ipv6: fields.ipv6.first().map_or(Sources6::NONE, |prefix| Sources6::of(*prefix)),
-            mac: fields.mac,
+            ipv4: fields.ipv4.first().map_or(Sources4::NONE, |source| Sources4::of(source.0)),
+            ipv6: fields.ipv6.first().map_or(Sources6::NONE, |source| Sources6::of(source.0)),
+            mac: fields.only_mac(),
         }
     }
 
@@ -142,9 +142,10 @@ mod tests {
     use weir_stage::ownership::Owners;
 
     use super::*;
-    use crate::config::{PoliceConfig, QosConfig, RemarkingConfig};
+use crate::config::{PoliceConfig, QosConfig, RemarkingConfig, SubscriberConfig};
     use crate::qos::Schedulers;
-    use crate::registry::{Entry, Fields, Settings, ShapingSettings, testing};
+    use crate::registry::{Entry, Settings, ShapingSettings, testing};
+    use crate::words::Profile;
 
     fn scheduler() -> SchedulerConfig {
         let profile = |rate| ProfileConfig {
@@ -196,7 +197,8 @@ mod tests {
     }
 
     fn put(registry: &mut Registry, cvlan: u16, user: Option<u32>, profile: Option<&str>) {
-        let fields = Fields { user, profile: profile.map(Into::into), ..Fields::default() };
+        let profile = profile.map(|name| Profile(name.into()));
+        let fields = SubscriberConfig { user, profile, ..SubscriberConfig::behind(1, cvlan) };
         registry.put(RouteSource::Cli, Entry { tags: tags(cvlan), fields }).unwrap();
     }
 

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use weir_config::OneOrMany;
 use weir_mem::Domain;
 use weir_net::RouteSource;
 use weir_packet::{BATCH, Batch, HeapPool, Pool, Slot};
@@ -13,10 +14,12 @@ use weir_wire::{MacAddr, ethernet};
 
 use super::rig::{ACCESS, ACCESS_INDEX, CORE, CORE_INDEX, TPID, key};
 use crate::balance::{BalanceDown, BalanceUp};
+use crate::config::SubscriberConfig;
 use crate::ports::{BngPort, Ports, Side};
-use crate::registry::{Entry, Fields, Registry, Settings, testing};
+use crate::registry::{Entry, Registry, Settings, testing};
 use crate::table::counters::Counters;
 use crate::table::{BindingFields, Limits, Sources4, Sources6, Stations, SubscriberFields, Subscribers, Tables, Tags};
+use crate::words::Source4;
 
 /// A subscriber: one of `of`.
 #[derive(Clone, Copy)]
@@ -310,9 +313,11 @@ proptest! {
         for change in changes {
             match change {
                 Change::Put { line, key, user, address } => {
-                    let ipv4 = vec![format!("192.0.2.{address}/32").parse().unwrap()];
-                    let fields = Fields { key: Some(key), user, ipv4, ..Fields::default() };
-                    drop(registry.put(RouteSource::Config, Entry { tags: tags(line), fields }));
+                    let tags = tags(line);
+                    let ipv4 = OneOrMany(vec![Source4(format!("192.0.2.{address}/32").parse().unwrap())]);
+                    let nothing = SubscriberConfig::behind(tags.svlan, tags.cvlan);
+                    let fields = SubscriberConfig { key: Some(key), user, ipv4, ..nothing };
+                    drop(registry.put(RouteSource::Config, Entry { tags, fields }));
                 }
                 Change::Gone { line } => drop(registry.take_back(RouteSource::Config, tags(line))),
             }
