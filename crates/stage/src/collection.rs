@@ -81,7 +81,19 @@ impl Collection {
 
     /// The position of a field's column in a file's rows: those that a file must have come first.
     pub fn column(&self, field: &str) -> usize {
-        self.names(true).chain(self.names(false)).position(|known| known == field).unwrap_or(usize::MAX)
+        let (mut before, mut behind, mut found) = (0, 0, None);
+        for known in self.fields {
+            let at = if known.required { &mut before } else { &mut behind };
+            if found.is_none() && known.name == field {
+                found = Some((known.required, *at));
+            }
+            *at += 1;
+        }
+        match found {
+            Some((true, at)) => at,
+            Some((false, at)) => before + at,
+            None => usize::MAX,
+        }
     }
 
     /// Reads a file of entries line by line; a wrong line does not keep the next ones from being looked at. What is wrong goes to `errors`.

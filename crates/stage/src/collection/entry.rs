@@ -131,8 +131,8 @@ macro_rules! entry {
             }
 
             fn read_key(source: &mut impl $crate::Source) -> ::core::option::Option<Self::Key> {
-                let fields = <Self as $crate::Entry>::fields();
-                $(let $id = $crate::collection::entry::field::<$id_type>(source, fields, ::core::stringify!($id), None);)+
+                let mut fields = <Self as $crate::Entry>::fields().keys.iter();
+                $(let $id = $crate::collection::entry::field::<$id_type>(source, fields.next(), None);)+
                 ::core::option::Option::Some(($($id?,)+))
             }
 
@@ -140,9 +140,9 @@ macro_rules! entry {
                 source: &mut impl $crate::Source,
                 before: ::core::option::Option<&Self>,
             ) -> ::core::option::Option<Self> {
-                let fields = <Self as $crate::Entry>::fields();
+                let mut fields = <Self as $crate::Entry>::fields().keys.iter();
                 $(let $key = $crate::collection::entry::field::<$type>(
-                    source, fields, ::core::stringify!($key), before.map(|before| &before.$key));)*
+                    source, fields.next(), before.map(|before| &before.$key));)*
                 ::core::option::Option::Some(Self { $($key: $key?,)* })
             }
 
@@ -271,15 +271,10 @@ pub const fn changes<const N: usize>(all: &[Argument], keys: usize) -> [Argument
     changes
 }
 
-/// Reads a field. Part of [`entry!`](crate::entry).
+/// Reads a field, which the schema has at the place that it has in the declaration. Part of [`entry!`](crate::entry).
 #[doc(hidden)]
-pub fn field<T: Setting + Clone>(
-    source: &mut impl Source,
-    fields: &Schema,
-    name: &'static str,
-    before: Option<&T>,
-) -> Option<T> {
-    source.field(fields.key(name)?, before)
+pub fn field<T: Setting + Clone>(source: &mut impl Source, field: Option<&KeySchema>, before: Option<&T>) -> Option<T> {
+    source.field(field?, before)
 }
 
 /// What a field is where nothing is said of it: what it was, or its default.
