@@ -388,17 +388,26 @@ impl Builder {
     /// An end that changes bytes of the window before: at a place, so many, 1, 2 or 4, to what the value ends with. All values are of the window
     /// as it was.
     pub fn change_and_answer(&mut self, changes: &[(usize, usize, Value)], answer: u32) -> Label {
-        let mut stores = Vec::new();
-        for (at, count, value) in changes {
-            let (at, count) = self.window(*at, *count);
-            stores.push(Store { at, count, value: *value });
-        }
-        self.block(stores, Vec::new(), End::Answer(answer))
+        self.change_give_and_answer(changes, &[], answer)
     }
 
     /// An end that hands on words beside the answer: which, and the value whose last 32 bits it becomes. Others stay as they are.
     pub fn give_and_answer(&mut self, words: &[(usize, Value)], answer: u32) -> Label {
-        let mut results = Vec::new();
+        self.change_give_and_answer(&[], words, answer)
+    }
+
+    /// An end that does both. What is handed on is of the window as it was, too.
+    pub fn change_give_and_answer(
+        &mut self,
+        changes: &[(usize, usize, Value)],
+        words: &[(usize, Value)],
+        answer: u32,
+    ) -> Label {
+        let (mut stores, mut results) = (Vec::new(), Vec::new());
+        for (at, count, value) in changes {
+            let (at, count) = self.window(*at, *count);
+            stores.push(Store { at, count, value: *value });
+        }
         for (word, value) in words {
             if *word >= RESULTS {
                 self.wrong(Fault::Result(*word));
@@ -407,7 +416,7 @@ impl Builder {
             self.program.has_window = true;
             results.push(Given { word: *word as u8, value: *value });
         }
-        self.block(Vec::new(), results, End::Answer(answer))
+        self.block(stores, results, End::Answer(answer))
     }
 
     /// A part that goes on with `yes` if the test holds, and else with `no`.

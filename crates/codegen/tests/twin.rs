@@ -20,11 +20,15 @@ enum Step {
     Branch(bool, [usize; 4]),
     Answer(Vec<(usize, usize, usize)>, u32),
     Give(Vec<(usize, usize)>, u32),
+    Both(Vec<(usize, usize, usize)>, Vec<(usize, usize)>, u32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let count = || prop::sample::select(vec![1_usize, 2, 4]);
-    let place = || count().prop_flat_map(|count| (0..=WINDOW - count).prop_map(move |at| (at, count)));
+    let place = move || count().prop_flat_map(|count| (0..=WINDOW - count).prop_map(move |at| (at, count)));
+    let change = move || (place(), any::<usize>()).prop_map(|((at, count), value)| (at, count, value));
+    let changes = || proptest::collection::vec(change(), 0..4);
+    let words = || proptest::collection::vec((0..RESULTS, any::<usize>()), 0..6);
     prop_oneof![
         1 => prop_oneof![any::<u64>(), 0_u64..4, Just(u64::MAX)].prop_map(Step::Constant),
         1 => (0..INPUTS).prop_map(Step::Input),
@@ -33,11 +37,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..KINDS, any::<usize>(), any::<usize>()).prop_map(|(kind, one, other)| Step::Two(kind, one, other)),
         1 => (any::<bool>(), any::<usize>(), 0_u32..64).prop_map(|(left, value, bits)| Step::Shift(left, value, bits)),
         3 => (any::<bool>(), any::<[usize; 4]>()).prop_map(|(same, which)| Step::Branch(same, which)),
-        2 => (proptest::collection::vec((place(), any::<usize>()), 0..4), any::<u32>()).prop_map(|(changes, answer)| {
-            Step::Answer(changes.into_iter().map(|((at, count), value)| (at, count, value)).collect(), answer)
-        }),
-        1 => (proptest::collection::vec((0..RESULTS, any::<usize>()), 0..6), any::<u32>())
-            .prop_map(|(words, answer)| Step::Give(words, answer)),
+        2 => (changes(), any::<u32>()).prop_map(|(changes, answer)| Step::Answer(changes, answer)),
+        1 => (words(), any::<u32>()).prop_map(|(words, answer)| Step::Give(words, answer)),
+        1 => (changes(), words(), any::<u32>()).prop_map(|(changes, words, answer)| Step::Both(changes, words, answer)),
     ]
 }
 
@@ -71,6 +73,12 @@ fn program(steps: &[Step]) -> Program {
             Step::Give(words, answer) => {
                 let words: Vec<_> = words.iter().map(|(word, which)| (*word, value(*which))).collect();
                 labels.push(builder.give_and_answer(&words, *answer));
+                continue;
+            }
+            Step::Both(changes, words, answer) => {
+                let changes: Vec<_> = changes.iter().map(|(at, count, which)| (*at, *count, value(*which))).collect();
+                let words: Vec<_> = words.iter().map(|(word, which)| (*word, value(*which))).collect();
+                labels.push(builder.change_give_and_answer(&changes, &words, *answer));
                 continue;
             }
         };

@@ -6,8 +6,9 @@ mod pipelines;
 
 use std::cell::Cell;
 
-use pipelines::changed::{behind_a_search, flow, flow_of, groups, kinds, packet};
-use pipelines::{Became, Buffer, PORTS, by_definition, counted, out, set, switch_with};
+use pipelines::carried::{arp_or_icmp, below_labels, of_neighbours};
+use pipelines::changed::{behind_a_search, flow, flow_of, groups, groups_below, kinds, packet};
+use pipelines::{Became, Buffer, by_definition, counted, out, set, switch_with};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use weir_flow_tables::{Forwarded, Frame, Frames, Packet, Switch, Worker};
@@ -57,6 +58,8 @@ struct Short {
     mpls: u64,
     arp: u64,
     icmp: u64,
+    /// Those that came with a label and left without, and whose IP is another one now beside its TTL.
+    below: u64,
     /// The same of the targets of neighbour discovery, and of the addresses in their options.
     targets: u64,
     addresses: u64,
@@ -74,6 +77,7 @@ impl std::ops::Add for Short {
             mpls: self.mpls + other.mpls,
             arp: self.arp + other.arp,
             icmp: self.icmp + other.icmp,
+            below: self.below + other.below,
             targets: self.targets + other.targets,
             addresses: self.addresses + other.addresses,
         }
@@ -93,11 +97,18 @@ impl Short {
             arp: u64::from(same && is == 0x0806 && differ(20, 42)),
             icmp: u64::from(same && is == 0x0800 && before.get(23) == Some(&1) && differ(34, 36))
                 + u64::from(same && is == 0x86dd && before.get(20) == Some(&58) && differ(54, 56)),
+            below: u64::from(is == 0x8847 && below_one_label(before, after)),
             targets: u64::from(same && is == 0x86dd && before.get(20) == Some(&58) && differ(62, 78)),
             addresses: u64::from(same && is == 0x86dd && before.get(20) == Some(&58) && differ(80, 86)),
             ..Short::default()
         }
     }
+}
+
+/// Whether a frame without tags lost one label, and its addresses of IPv4, or what they carry, are other ones.
+fn below_one_label(before: &[u8], after: &[u8]) -> bool {
+    let is_four = after.get(12..15) == Some(&[8, 0, 0x45]);
+    is_four && before.get(30..44).zip(after.get(26..40)).is_some_and(|(before, after)| before != after)
 }
 
 /// Takes frames twice through a switch with code, which gets that of changes in between, and through one that follows the definition.
@@ -138,10 +149,19 @@ fn run(
     tables: impl Strategy<Value = Vec<FlowMod>>,
     packet: impl Strategy<Value = (u32, Vec<u8>)>,
 ) -> Short {
+    run_with(cases, (tables, groups()), packet)
+}
+
+/// The same with such groups.
+fn run_with(
+    cases: u32,
+    tables: impl Strategy<Value = (Vec<FlowMod>, Vec<GroupMod>)>,
+    packet: impl Strategy<Value = (u32, Vec<u8>)>,
+) -> Short {
     let sum = Cell::new(Short::default());
     let config = ProptestConfig { cases, source_file: Some(file!()), ..ProptestConfig::default() };
     let packets = proptest::collection::vec(packet, 20..60);
-    let outcome = TestRunner::new(config).run(&(tables, groups(), packets), |(flows, groups, packets)| {
+    let outcome = TestRunner::new(config).run(&(tables, packets), |((flows, groups), packets)| {
         sum.set(sum.get() + both_ways(&groups, &flows, &packets)?);
         Ok(())
     });
@@ -162,26 +182,6 @@ fn code_changes_frames_as_the_definition_does() {
     assert!(short.mpls > 10, "{short:?}");
 }
 
-/// ARP, and ICMP of both versions, behind no tag or one, with checksums that are anything.
-fn arp_or_icmp() -> impl Strategy<Value = (u32, Vec<u8>)> {
-    let end = proptest::collection::vec(prop_oneof![Just(0), Just(0xff), any::<u8>()], 28);
-    let shape = (prop::sample::select(vec![1_u8, 58, 0]), prop::sample::select(vec![0_u8, 1, 2, 64]), any::<bool>());
-    (1..=PORTS, shape, end, prop::option::weighted(0.2, 14_usize..70)).prop_map(
-        |(port, (protocol, ttl, is_tagged), end, length)| {
-            let (kind, headers): (u16, Vec<u8>) = match protocol {
-                1 => (0x0800, vec![0x45, 0, 0, 48, 0, 0, 0, 0, ttl, 1, end[0], 9, 192, 0, 2, 1, 10, 0, 0, 1]),
-                58 => (0x86dd, [&[0x60, 0, 0, 0, 0, 28, 58, ttl][..], &[0x20; 32]].concat()),
-                _ => (0x0806, vec![0, 1, 8, 0, 6, if ttl == 0 { 5 } else { 4 }]),
-            };
-            let mut frame = vec![2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1];
-            frame.extend(is_tagged.then_some([0x81, 0, 0, 1]).into_iter().flatten());
-            frame.extend([&kind.to_be_bytes()[..], &headers, &end].concat());
-            frame.truncate(length.unwrap_or(usize::MAX));
-            (port, frame)
-        },
-    )
-}
-
 #[test]
 fn code_changes_arp_and_icmp_as_the_definition_does() {
     let kinds: Vec<_> =
@@ -191,53 +191,26 @@ fn code_changes_arp_and_icmp_as_the_definition_does() {
     assert!(short.arp > 5 && short.icmp > 5, "{short:?}");
 }
 
-/// What neighbours say, behind no tag or one: a target, and options of which the one that is asked for is the first, a later one, or missing. Checksums are
-/// anything, and lengths are right or not.
-fn of_neighbours() -> impl Strategy<Value = (u32, Vec<u8>)> {
-    let units = prop_oneof![8 => Just(1_u8), 1 => Just(2), 1 => Just(0)];
-    // Of the kind that is asked for, most often.
-    let option = (prop::sample::select(vec![0_u8, 1, 1, 2, 2, 2]), units);
-    let shape = (
-        prop::sample::select(vec![135_u8, 136, 133]),
-        proptest::collection::vec(option, 0..3),
-        prop::sample::select(vec![1_u8, 64]),
-        prop_oneof![4 => Just(0_usize), 1 => Just(1), 1 => Just(2)],
-    );
-    let rest = (prop::option::weighted(0.1, 0_u8..40), prop::option::weighted(0.1, 14_usize..110), any::<bool>());
-    let bytes = proptest::collection::vec(prop_oneof![Just(0), Just(0xff), any::<u8>()], 64);
-    (1..=PORTS, shape, rest, bytes).prop_map(|(port, (kind, options, hops, tags), (said, length, is_right), bytes)| {
-        let mut message = vec![kind, 0, bytes[0], bytes[1], 0, 0, 0, 0];
-        message.extend(&bytes[2..18]);
-        for (at, (is, units)) in options.into_iter().enumerate() {
-            let is = if at == 0 && is == 2 { kind.wrapping_sub(134) } else { is };
-            let mut all = vec![is, units];
-            all.extend(bytes.iter().skip(20).take(usize::from(units.max(1)) * 8 - 2));
-            message.extend(all);
-        }
-        let said = said.unwrap_or(message.len() as u8);
-        let mut packet = vec![0x60, 0, 0, 0, 0, said, 58, hops];
-        packet.extend(&bytes[32..64]);
-        if is_right {
-            message[2..4].fill(0);
-            let words = [&packet[8..], &[0, message.len() as u8, 0, 58], &message[..]].concat();
-            let sum: u32 = words.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
-            let sum = (sum >> 16) + (sum & 0xffff);
-            message[2..4].copy_from_slice(&(!(sum + (sum >> 16)) as u16).to_be_bytes());
-        }
-        let mut frame = vec![2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1];
-        (0..tags).for_each(|_| frame.extend([0x81, 0, 0, 1]));
-        frame.extend([&[0x86, 0xdd][..], &packet, &message].concat());
-        frame.truncate(length.unwrap_or(usize::MAX));
-        (port, frame)
-    })
-}
-
 /// Targets, and addresses in options, with the checksum of ICMPv6.
 #[test]
 fn code_changes_what_neighbours_say_as_the_definition_does() {
     let kinds: Vec<_> = kinds().into_iter().filter(|(_, fields)| fields.contains(&Field::Ipv6NdTarget)).collect();
     let short = run(40, proptest::collection::vec(flow_of(kinds), 4..9), of_neighbours());
     assert!(short.targets > 5 && short.addresses > 5, "{short:?}");
+}
+
+/// Tags and labels come off, what is below them is changed, and others are put on.
+#[test]
+fn code_changes_what_is_below_labels_as_the_definition_does() {
+    let to_group = (20_u32..26, any::<bool>(), 0_u16..4).prop_map(|(group, is_tagged, priority)| {
+        let asked = is_tagged.then_some(Oxm::masked(Field::VlanVid, 0x1000, 0x1000));
+        let made = vec![Instruction::ApplyActions(vec![Action::Group(group)])];
+        FlowMod::add(0, priority, Match::new(asked.into_iter().collect()).unwrap(), made)
+    });
+    let tables = (proptest::collection::vec(to_group, 2..5), any::<bool>())
+        .prop_map(|(flows, is_searched)| if is_searched { behind_a_search(flows) } else { flows });
+    let short = run_with(60, (tables, groups_below()), below_labels());
+    assert!((short.with - short.without) * 10 > short.all && short.below > 5, "{short:?}");
 }
 
 fn is_of_arp_or_icmp(field: Field) -> bool {

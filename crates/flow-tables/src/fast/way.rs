@@ -14,7 +14,7 @@ use crate::compiled::Target;
 use crate::fields::Fields;
 use crate::groups::{Chosen, GroupSlot};
 use crate::index::Slot;
-use crate::parse::VLAN_TYPES;
+use crate::parse::{self, VLAN_TYPES};
 use crate::pipeline::MAX_COPIES;
 use crate::switch::Switch;
 use crate::tags::{FIRST_TYPE, LEAST};
@@ -107,6 +107,8 @@ pub(super) struct State {
     mpls: Option<Entry>,
     pushed: usize,
     popped: usize,
+    /// Of these, so many VLAN tags.
+    popped_tags: usize,
 }
 
 /// The way of a packet, as it is found.
@@ -147,7 +149,7 @@ impl<'a> Way<'a> {
     ) -> Way<'a> {
         steps.count = 0;
         let mpls = fields.get(Field::MplsLabel).map(|_| Entry::at(bytes, FIRST_TYPE + 2 + TAG * tags));
-        let state = State { known, ttl, tags, mpls, pushed: 0, popped: 0 };
+        let state = State { known, ttl, tags, mpls, pushed: 0, popped: 0, popped_tags: 0 };
         Way {
             bytes,
             steps,
@@ -345,21 +347,7 @@ impl<'a> Way<'a> {
                 self.state.tags += 1;
                 self.count_pushed();
             }
-            Op::PopVlan if self.state.tags == 0 => {}
-            Op::PopVlan if self.state.tags == 1 => {
-                self.fields.set(Field::VlanVid, 0);
-                self.fields.set(Field::VlanPcp, 0);
-                let (word, bit) = presence(Field::VlanPcp);
-                self.fields.0[word] &= !bit;
-                self.state.tags = 0;
-                self.count_popped();
-                // Of what was behind an entry that is gone, headers may have been completed.
-                if self.state.popped > 1 && self.was_filled_up(0) {
-                    return Err(NeedsInterpreter);
-                }
-            }
-            // What the next tag says is not known.
-            Op::PopVlan => return Err(NeedsInterpreter),
+            Op::PopVlan => self.pop_vlan()?,
             Op::DecrementTtl => match &mut self.state.ttl {
                 Some(0 | 1) => return Err(NeedsInterpreter),
                 Some(ttl) => *ttl -= 1,
@@ -377,6 +365,36 @@ impl<'a> Way<'a> {
             }
             Op::CopyTtlOut => self.copy_ttl(|entry, inner| entry.ttl = inner)?,
             Op::CopyTtlIn => self.copy_ttl(|entry, _| entry.copied = entry.ttl)?,
+        }
+        Ok(())
+    }
+
+    /// The outer tag comes off; what is behind it is read in the frame as it came.
+    fn pop_vlan(&mut self) -> Result<(), NeedsInterpreter> {
+        let is_only_one = self.state.tags == 1 && self.state.popped == 0;
+        match self.state.tags {
+            0 => return Ok(()),
+            1 => {
+                self.fields.set(Field::VlanVid, 0);
+                self.fields.set(Field::VlanPcp, 0);
+                let (word, bit) = presence(Field::VlanPcp);
+                self.fields.0[word] &= !bit;
+            }
+            // What it was put before is not where it came.
+            _ if self.state.pushed > 0 => return Err(NeedsInterpreter),
+            _ => {
+                let at = FIRST_TYPE + 2 + TAG * (self.state.popped_tags + 1);
+                let tag = parse::number(self.bytes, at, 2).ok_or(NeedsInterpreter)?;
+                self.fields.set(Field::VlanVid, VLAN_PRESENT | tag & 0x0fff);
+                self.fields.set(Field::VlanPcp, tag >> 13);
+            }
+        }
+        self.state.tags -= 1;
+        self.state.popped_tags += 1;
+        self.count_popped();
+        // Of what was behind an entry that is gone, or behind a second tag, headers may have been completed.
+        if !is_only_one && self.was_filled_up(0) {
+            return Err(NeedsInterpreter);
         }
         Ok(())
     }

@@ -128,6 +128,45 @@ pub fn groups() -> impl Strategy<Value = Vec<GroupMod>> {
     })
 }
 
+/// Groups of one bucket that take tags and labels off, change what is below them, and put others on, in the order of a set of actions.
+pub fn groups_below() -> impl Strategy<Value = Vec<GroupMod>> {
+    use Field::{Icmpv4Code, IpDscp, Ipv4Dst, Ipv4Src, Ipv6Dst, SctpDst, SctpSrc, TcpDst, UdpSrc};
+    let pops = vec![
+        vec![Action::PopVlan],
+        vec![Action::PopMpls(0x0800)],
+        vec![Action::PopMpls(0x0800)],
+        vec![Action::PopMpls(0x0800)],
+        vec![Action::PopMpls(0x86dd)],
+        vec![Action::PopMpls(0x8847)],
+        vec![Action::PopVlan, Action::PopMpls(0x0800)],
+    ];
+    let pushes = vec![
+        vec![],
+        vec![],
+        vec![Action::PushVlan(0x8100)],
+        vec![Action::PushMpls(0x8847)],
+        vec![Action::PushMpls(0x8847), Action::PushVlan(0x8100)],
+    ];
+    let fields =
+        vec![Ipv4Src, Ipv4Dst, Ipv4Dst, Ipv6Dst, IpDscp, TcpDst, UdpSrc, SctpSrc, SctpDst, SctpDst, Icmpv4Code];
+    let sets = (prop::sample::select(fields), value()).prop_map(|(field, value)| set(field, value));
+    let ttl = prop::sample::select(vec![Action::DecNwTtl, Action::CopyTtlIn, Action::SetNwTtl(7), Action::SetQueue(1)]);
+    let list = (prop::sample::select(pops), prop::sample::select(pushes), proptest::collection::vec(sets, 1..4));
+    let bucket = (list, ttl, way_out()).prop_map(|((pops, pushes, sets), ttl, end)| {
+        let actions = [pops, sets, vec![ttl], pushes, vec![end]].concat();
+        Bucket { weight: 0, watch_port: group::ANY, watch_group: group::ANY, actions }
+    });
+    proptest::collection::vec(bucket, 6).prop_map(|buckets| {
+        let add = |(group, bucket)| GroupMod {
+            command: GroupCommand::Add,
+            kind: GroupKind::Indirect,
+            group,
+            buckets: vec![bucket],
+        };
+        (20..).zip(buckets).map(add).collect()
+    })
+}
+
 /// The flows behind a search: in a table with many others, which nobody meets.
 pub fn behind_a_search(flows: Vec<FlowMod>) -> Vec<FlowMod> {
     let leads = FlowMod::add(0, 1, Match::default(), vec![Instruction::GotoTable(1)]);

@@ -8,6 +8,7 @@
     reason = "shared by tests; a failed unwrap fails the test"
 )]
 
+pub mod carried;
 pub mod changed;
 pub mod simple;
 mod ways;

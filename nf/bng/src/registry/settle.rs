@@ -142,7 +142,7 @@ mod tests {
     use weir_stage::ownership::Owners;
 
     use super::*;
-use crate::config::{PoliceConfig, QosConfig, RemarkingConfig, SubscriberConfig};
+    use crate::config::{PoliceConfig, QosConfig, RemarkingConfig, SubscriberConfig};
     use crate::qos::Schedulers;
     use crate::registry::{Entry, Settings, ShapingSettings, testing};
     use crate::words::Profile;

@@ -4,9 +4,10 @@ mod labels;
 
 use std::collections::BTreeMap;
 
-use weir_codegen::{Builder, Value};
+use weir_codegen::{Builder, Label, Value};
 use weir_openflow::Field;
 
+use super::answer::{Answer, IP_AT, IS_V6, PORTS};
 use super::writer::Carried;
 use super::{Kind, is_of_arp, is_of_mpls};
 use crate::fast::frame::TAG;
@@ -26,20 +27,31 @@ impl Ip {
     }
 }
 
-/// The outer MPLS entry: where it is, and what is behind it.
+/// The outer MPLS entry: where it is, and what is known to be behind it.
 #[derive(Clone, Copy)]
 pub(super) struct Mpls {
     pub(super) at: usize,
-    pub(super) inner: Inner,
+    /// So many further entries, by the bit for the last one, ...
+    pub(super) labels: usize,
+    /// ...and behind all of them IP, by what it begins with: whole, without options.
+    pub(super) ip: Option<Ip>,
 }
 
-/// What is behind an MPLS entry, by its bit for the last one and by what follows: whole, without options.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inner {
-    Unknown,
-    Label,
-    Four,
-    Six,
+impl Mpls {
+    /// One of which it is not known what is behind it.
+    pub(super) const fn alone(at: usize) -> Mpls {
+        Mpls { at, labels: 0, ip: None }
+    }
+}
+
+/// What stands behind the type of a frame.
+#[derive(Clone, Copy)]
+pub(super) enum Behind {
+    Ip(Ip),
+    Mpls(Mpls),
+    /// ARP, which begins there.
+    Arp(usize),
+    Other,
 }
 
 /// A checksum: of the IPv4 header, or of what is carried.
@@ -52,12 +64,15 @@ pub(super) struct Sheet<'b> {
     /// Where it begins.
     start: usize,
     tags: usize,
-    pub(super) ip: Option<Ip>,
-    pub(super) mpls: Option<Mpls>,
-    pub(super) arp: Option<usize>,
+    ip: Option<Ip>,
+    mpls: Option<Mpls>,
+    arp: Option<usize>,
     /// An entry came off, and what was behind it is not known.
     is_unknown: bool,
-    has_popped: bool,
+    /// So many tags and entries came off.
+    popped: usize,
+    /// SCTP in this, of which ports were set.
+    sctp: Option<Ip>,
     /// Words of 16 bits that are other ones now.
     words: BTreeMap<usize, Value>,
     /// Pairs of those that are one value.
@@ -69,28 +84,30 @@ pub(super) struct Sheet<'b> {
 }
 
 impl<'b> Sheet<'b> {
-    /// A frame that begins there in the window, with so many tags, as it is. What is behind them is to be set.
-    pub(super) fn new(builder: &'b mut Builder, start: usize, tags: usize) -> Sheet<'b> {
+    /// A frame that begins there in the window, with so many tags, behind which this is.
+    pub(super) fn new(builder: &'b mut Builder, start: usize, tags: usize, behind: Behind) -> Sheet<'b> {
+        let (ip, mpls, arp) = match behind {
+            Behind::Ip(ip) => (Some(ip), None, None),
+            Behind::Mpls(mpls) => (None, Some(mpls), None),
+            Behind::Arp(at) => (None, None, Some(at)),
+            Behind::Other => (None, None, None),
+        };
         let (words, doubles) = (BTreeMap::new(), BTreeMap::new());
         Sheet {
             builder,
             start,
             tags,
-            ip: None,
-            mpls: None,
-            arp: None,
+            ip,
+            mpls,
+            arp,
             is_unknown: false,
-            has_popped: false,
+            popped: 0,
+            sctp: None,
             words,
             doubles,
             sums: [None; 2],
             hops: Vec::new(),
         }
-    }
-
-    /// Whether a tag or an entry came off.
-    pub(super) fn has_popped(&self) -> bool {
-        self.has_popped
     }
 
     fn word(&mut self, at: usize) -> Value {
@@ -236,7 +253,7 @@ impl<'b> Sheet<'b> {
         if self.tags > 0 {
             self.move_start(self.start + TAG, 0);
             self.tags -= 1;
-            self.has_popped = true;
+            self.popped += 1;
         }
     }
 
@@ -327,11 +344,11 @@ impl<'b> Sheet<'b> {
                 self.put_bits(at, 0xf, 0, high);
                 self.put(at + 2, low);
             }
-            (TcpSrc, _, Carried::Tcp) | (UdpSrc, _, Carried::Udp) | (SctpSrc, _, Carried::Sctp) => {
-                self.set_port(carried_at, data)
-            }
-            (TcpDst, _, Carried::Tcp) | (UdpDst, _, Carried::Udp) | (SctpDst, _, Carried::Sctp) => {
-                self.set_port(carried_at + 2, data)
+            (TcpSrc, _, Carried::Tcp) | (UdpSrc, _, Carried::Udp) => self.set_port(carried_at, data),
+            (TcpDst, _, Carried::Tcp) | (UdpDst, _, Carried::Udp) => self.set_port(carried_at + 2, data),
+            (SctpSrc | SctpDst, _, Carried::Sctp) => {
+                self.sctp = Some(ip);
+                self.set_port(carried_at + if field == SctpSrc { 0 } else { 2 }, data);
             }
             (Icmpv4Type, _, Carried::Icmpv4) => self.set_of_icmp(carried_at, 8, data),
             (Icmpv4Code, _, Carried::Icmpv4) | (Icmpv6Code, _, Carried::Icmpv6 | Carried::Neighbours(_)) => {
@@ -442,14 +459,23 @@ impl<'b> Sheet<'b> {
         self.builder.and(borrowed, ones)
     }
 
-    /// TTLs that may not end, and bytes that change.
-    pub(super) fn finish(self) -> (Vec<Value>, Vec<(usize, usize, Value)>) {
-        let Sheet { words, doubles, hops, .. } = self;
-        let covered = |at: usize| at >= 2 && doubles.contains_key(&(at - 2));
-        let changes = words.into_iter().filter(|(at, _)| !covered(*at)).map(|(at, value)| match doubles.get(&at) {
-            Some(double) => (at, 4, *double),
-            None => (at, 2, value),
-        });
-        (hops, changes.collect())
+    /// TTLs that may not end, and the end that changes bytes.
+    pub(super) fn finish(mut self) -> (Vec<Value>, Label) {
+        let answer = Answer { popped: self.popped, sets_sctp: self.sctp.is_some() };
+        let mut handed = Vec::new();
+        if let Some(ip) = self.sctp {
+            let place = ip.at as u64 | if ip.is_v6 { IS_V6 } else { 0 };
+            handed.push((IP_AT, self.builder.constant(place)));
+            handed.push((PORTS, self.builder.bytes(ip.carried_at(), 4)));
+        }
+        let words = std::mem::take(&mut self.words);
+        let covered = |at: usize| at >= 2 && self.doubles.contains_key(&(at - 2));
+        let changes =
+            words.into_iter().filter(|(at, _)| !covered(*at)).map(|(at, value)| match self.doubles.get(&at) {
+                Some(double) => (at, 4, *double),
+                None => (at, 2, value),
+            });
+        let changes: Vec<_> = changes.collect();
+        (self.hops, self.builder.change_give_and_answer(&changes, &handed, answer.number()))
     }
 }

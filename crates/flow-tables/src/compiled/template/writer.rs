@@ -3,11 +3,9 @@
 use weir_codegen::{Builder, Fault, Label, Program, Test, Value};
 use weir_openflow::Field;
 
-use super::sheet::{Inner, Ip, Mpls, Sheet};
-use super::{
-    CHANGED, Kind, LEFT_ALONE, POPPED, Template, is_carried, is_of_arp, is_of_ip, is_of_mpls, is_of_neighbours,
-    kind_words,
-};
+use super::answer::LEFT_ALONE;
+use super::sheet::{Behind, Ip, Mpls, Sheet};
+use super::{Kind, Template, is_carried, is_of_arp, is_of_ip, is_of_mpls, is_of_neighbours, kind_words};
 use crate::compiled::Version;
 use crate::fast::frame::TAG;
 use crate::tags::{FIRST_TYPE, LEAST};
@@ -74,7 +72,20 @@ struct Writer<'t> {
     left_alone: Label,
 }
 
-impl Writer<'_> {
+/// Writes what is done with frames of IP that carry this.
+type WriteCarried<'w, 't> = &'w dyn Fn(&mut Writer<'t>, Carried) -> Label;
+
+/// Whether these changes ask for what IP carries: they change it, or addresses that its checksum covers.
+fn ask_carried(kinds: &[Kind], is_v6: bool) -> bool {
+    kinds.iter().any(|kind| match kind {
+        Kind::Set(Field::Ipv4Src | Field::Ipv4Dst) => !is_v6,
+        Kind::Set(Field::Ipv6Src | Field::Ipv6Dst) => is_v6,
+        Kind::Set(field) => is_carried(*field),
+        _ => false,
+    })
+}
+
+impl<'t> Writer<'t> {
     fn has(&self, which: impl Fn(Kind) -> bool) -> bool {
         self.template.kinds.iter().any(|kind| which(*kind))
     }
@@ -132,72 +143,98 @@ impl Writer<'_> {
         label
     }
 
+    /// Where a frame begins in the window.
+    fn start(&self) -> usize {
+        TAG * self.template.pushed
+    }
+
+    /// Goes on with frames that go on until there in the window.
+    fn if_long(&mut self, end: usize, then: Label) -> Label {
+        let (length, end) = (self.builder.input(LENGTH), end.saturating_sub(self.start()));
+        self.only_at_least(length, end as u64, then)
+    }
+
+    /// The same with those that are not filled up, however many tags come off.
+    fn if_not_filled_up(&mut self, then: Label) -> Label {
+        let length = self.builder.input(LENGTH);
+        self.only_at_least(length, (LEAST + TAG * self.template.popped) as u64, then)
+    }
+
     /// Frames with so many tags, behind which this is.
     fn of_kind(&mut self, tags: usize, version: Version) -> Label {
-        let asks_carried = self.has(|kind| match kind {
-            Kind::Set(Field::Ipv4Src | Field::Ipv4Dst) => version == Version::Four,
-            Kind::Set(Field::Ipv6Src | Field::Ipv6Dst) => version == Version::Six,
-            Kind::Set(field) => is_carried(field) && matches!(version, Version::Four | Version::Six),
-            _ => false,
-        });
-        let pops_vlan = self.has(|kind| kind == Kind::Pop);
-        // With more than one tag it is not known what is behind the first.
-        if pops_vlan && tags > 1 {
-            return self.left_alone;
-        }
-        let start = TAG * self.template.pushed;
-        let at = start + FIRST_TYPE + 2 + TAG * tags;
-        if version == Version::Mpls {
-            return self.of_mpls(tags, (start, at));
-        }
-        let mut label = self.changed(tags, version, (Carried::Other, Inner::Unknown));
-        if asks_carried {
-            let is_v6 = version == Version::Six;
-            let protocol = self.builder.bytes(at + if is_v6 { 6 } else { 9 }, 1);
-            if is_v6 {
-                // What is behind extension headers is not looked for.
-                for header in [0, 43, 44, 50, 51, 59, 60] {
-                    label = self.if_is(protocol, header, self.left_alone, label);
-                }
+        let at = self.start() + FIRST_TYPE + 2 + TAG * tags;
+        let is_v6 = version == Version::Six;
+        let of_ip = |carried| Behind::Ip(Ip { at, is_v6, carried });
+        let mut label = match version {
+            Version::Mpls => return self.of_mpls(tags, at),
+            Version::Arp => self.changed(tags, Behind::Arp(at)),
+            Version::None => self.changed(tags, Behind::Other),
+            Version::Four | Version::Six if ask_carried(&self.template.kinds, is_v6) => {
+                self.carried((at, is_v6), &|writer, carried| writer.changed(tags, of_ip(carried)))
             }
-            // Addresses of IPv4 are no part of the checksum of ICMP.
-            let sets_icmp = self.has(|kind| matches!(kind, Kind::Set(Field::Icmpv4Type | Field::Icmpv4Code)));
-            let icmp = if is_v6 { Some(Carried::Icmpv6) } else { sets_icmp.then_some(Carried::Icmpv4) };
-            // Nor of the CRC of SCTP.
-            let sctp = self.template.sets_sctp.then_some(Carried::Sctp);
-            for carried in icmp.into_iter().chain(sctp).chain([Carried::Tcp, Carried::Udp]) {
-                let Some((number, length)) = carried.known() else { continue };
-                let mut those = self.changed(tags, version, (carried, Inner::Unknown));
-                if carried == Carried::Icmpv6 {
-                    those = self.neighbours(tags, at, those);
-                }
-                if is_v6 {
-                    let said = self.builder.bytes(at + 4, 2);
-                    those = self.only_at_least(said, length as u64, those);
-                } else {
-                    let (said, fragment) = (self.builder.bytes(at + 2, 2), self.builder.bytes(at + 6, 2));
-                    let offset = self.builder.constant(0x1fff);
-                    let offset = self.builder.and(fragment, offset);
-                    those = self.only_at_least(said, 20 + length as u64, those);
-                    those = self.if_is(offset, 0, those, self.left_alone);
-                }
-                let frame = self.builder.input(LENGTH);
-                let end = at - start + if is_v6 { 40 } else { 20 } + length;
-                those = self.only_at_least(frame, end as u64, those);
-                label = self.if_is(protocol, number, those, label);
-            }
-        }
-        if pops_vlan && tags > 0 && version == Version::Six {
+            Version::Four | Version::Six => self.changed(tags, of_ip(Carried::Other)),
+        };
+        if is_v6 && tags > 0 && self.has(|kind| kind == Kind::Pop) {
             // What fills such a frame up would be its headers.
-            let frame = self.builder.input(LENGTH);
-            label = self.only_at_least(frame, (LEAST + TAG) as u64, label);
+            label = self.if_not_filled_up(label);
         }
         label
     }
 
+    /// Frames of IP that begins there in the window, by what it carries.
+    fn carried(&mut self, (at, is_v6): (usize, bool), changed: WriteCarried<'_, 't>) -> Label {
+        let mut label = changed(self, Carried::Other);
+        let protocol = self.builder.bytes(at + if is_v6 { 6 } else { 9 }, 1);
+        if is_v6 {
+            // What is behind extension headers is not looked for.
+            for header in [0, 43, 44, 50, 51, 59, 60] {
+                label = self.if_is(protocol, header, self.left_alone, label);
+            }
+        }
+        // Addresses of IPv4 are no part of the checksum of ICMP.
+        let sets_icmp = self.has(|kind| matches!(kind, Kind::Set(Field::Icmpv4Type | Field::Icmpv4Code)));
+        let icmp = if is_v6 { Some(Carried::Icmpv6) } else { sets_icmp.then_some(Carried::Icmpv4) };
+        // Nor of the CRC of SCTP.
+        let sctp = self.template.sets_sctp.then_some(Carried::Sctp);
+        for carried in icmp.into_iter().chain(sctp).chain([Carried::Tcp, Carried::Udp]) {
+            let Some((number, length)) = carried.known() else { continue };
+            let mut those = changed(self, carried);
+            match carried {
+                Carried::Icmpv6 => those = self.neighbours(at, those, changed),
+                Carried::Sctp => those = self.only_if_crc_stays((at, is_v6), those),
+                _ => {}
+            }
+            if is_v6 {
+                let said = self.builder.bytes(at + 4, 2);
+                those = self.only_at_least(said, length as u64, those);
+            } else {
+                let (said, fragment) = (self.builder.bytes(at + 2, 2), self.builder.bytes(at + 6, 2));
+                let offset = self.builder.constant(0x1fff);
+                let offset = self.builder.and(fragment, offset);
+                those = self.only_at_least(said, 20 + length as u64, those);
+                those = self.if_is(offset, 0, those, self.left_alone);
+            }
+            those = self.if_long(at + if is_v6 { 40 } else { 20 } + length, those);
+            label = self.if_is(protocol, number, those, label);
+        }
+        label
+    }
+
+    /// Packets of SCTP whose CRC is of as many bytes in the end as it was before: they are whole, or the frame is not filled up.
+    fn only_if_crc_stays(&mut self, (at, is_v6): (usize, bool), then: Label) -> Label {
+        if self.template.popped == 0 {
+            return then;
+        }
+        let said = self.builder.bytes(at + if is_v6 { 4 } else { 2 }, 2);
+        let before = self.builder.constant((at - self.start() + if is_v6 { 40 } else { 0 }) as u64);
+        let (end, length) = (self.builder.add(said, before), self.builder.input(LENGTH));
+        let otherwise = self.if_not_filled_up(then);
+        self.builder.branch(Test::AtLeast(length, end), then, otherwise)
+    }
+
     /// Frames of ICMPv6 behind the header of IPv6 there in the window: neighbour discovery (RFC 4861 sections 4.3, 4.4 and 4.6.1) where a change asks for it, whose
     /// option has to be the first one, and what is done with all others. It is known that type and code are there.
-    fn neighbours(&mut self, tags: usize, at: usize, others: Label) -> Label {
+    fn neighbours(&mut self, at: usize, others: Label, changed: WriteCarried<'_, 't>) -> Label {
         if !self.has(|kind| matches!(kind, Kind::Set(field) if is_of_neighbours(field))) {
             return others;
         }
@@ -205,10 +242,10 @@ impl Writer<'_> {
         let (said, kind) = (self.builder.bytes(at + 4, 2), self.builder.bytes(carried_at, 1));
         let mut label = others;
         for (number, field, option) in [(136, Field::Ipv6NdTll, 2), (135, Field::Ipv6NdSll, 1)] {
-            let bare = self.changed(tags, Version::Six, (Carried::Neighbours(None), Inner::Unknown));
+            let bare = changed(self, Carried::Neighbours(None));
             let mut those = bare;
             if self.has(|kind| kind == Kind::Set(field)) {
-                let whole = self.changed(tags, Version::Six, (Carried::Neighbours(Some(field)), Inner::Unknown));
+                let whole = changed(self, Carried::Neighbours(Some(field)));
                 let (is, length) = (self.builder.bytes(carried_at + 24, 1), self.builder.bytes(carried_at + 25, 1));
                 those = self.only_at_least(length, 1, whole);
                 those = self.if_is(is, option, those, self.left_alone);
@@ -224,45 +261,66 @@ impl Writer<'_> {
 
     /// Goes on if the header of IPv6 there in the window, and the frame, have so many bytes behind it.
     fn only_as_long(&mut self, at: usize, length: usize, then: Label) -> Label {
-        let (said, frame) = (self.builder.bytes(at + 4, 2), self.builder.input(LENGTH));
-        let end = at - TAG * self.template.pushed + 40 + length;
-        let label = self.only_at_least(frame, end as u64, then);
+        let said = self.builder.bytes(at + 4, 2);
+        let label = self.if_long(at + 40 + length, then);
         self.only_at_least(said, length as u64, label)
     }
 
-    /// Frames of MPLS with so many tags, which begin there in the window, and whose outer entry is there.
-    fn of_mpls(&mut self, tags: usize, (start, at): (usize, usize)) -> Label {
-        let mut behind_pop = self.template.kinds.iter().skip_while(|kind| !matches!(kind, Kind::PopMpls(_))).skip(1);
-        let asks_inner =
-            self.has(|kind| matches!(kind, Kind::CopyOut | Kind::CopyIn)) || behind_pop.any(|kind| kind.is_behind());
-        let unknown = self.changed(tags, Version::Mpls, (Carried::Unknown, Inner::Unknown));
-        if !asks_inner {
-            return unknown;
-        }
-        let [label, four, six] = [(Inner::Label, 4), (Inner::Four, 20), (Inner::Six, 40)].map(|(inner, length)| {
-            let label = self.changed(tags, Version::Mpls, (Carried::Unknown, inner));
-            let frame = self.builder.input(LENGTH);
-            self.only_at_least(frame, (at - start + 4 + length) as u64, label)
-        });
-        let (low, first) = (self.builder.bytes(at + 2, 1), self.builder.bytes(at + 4, 1));
-        let (one, version) = (self.builder.constant(1), self.builder.right(first, 4));
-        let is_last = self.builder.and(low, one);
-        let mut behind = self.if_is(version, 6, six, self.left_alone);
-        behind = self.if_is(first, 0x45, four, behind);
-        self.if_is(is_last, 0, label, behind)
+    /// Frames of MPLS with so many tags, whose outer entry is there in the window.
+    fn of_mpls(&mut self, tags: usize, at: usize) -> Label {
+        let copies = self.has(|kind| matches!(kind, Kind::CopyOut | Kind::CopyIn));
+        let asks_inner = copies || self.behind_label().iter().any(|kind| kind.is_behind());
+        // Behind each entry that comes off there is another one, or IP, and so behind the one whose TTL is copied.
+        let pops = self.template.kinds.iter().filter(|kind| matches!(kind, Kind::PopMpls(_))).count();
+        let most = if asks_inner { pops + usize::from(copies) } else { 0 };
+        self.behind_entries(tags, Mpls::alone(at), most)
     }
 
-    /// All changes of frames that carry this.
-    fn changed(&mut self, tags: usize, version: Version, (carried, inner): (Carried, Inner)) -> Label {
-        let start = TAG * self.template.pushed;
-        let at = start + FIRST_TYPE + 2 + TAG * tags;
-        let mut sheet = Sheet::new(&mut self.builder, start, tags);
-        match version {
-            Version::None => {}
-            Version::Four | Version::Six => sheet.ip = Some(Ip { at, is_v6: version == Version::Six, carried }),
-            Version::Mpls => sheet.mpls = Some(Mpls { at, inner }),
-            Version::Arp => sheet.arp = Some(at),
+    /// What is done behind the first entry that comes off.
+    fn behind_label(&self) -> &'t [Kind] {
+        let kinds = &self.template.kinds;
+        let first = kinds.iter().position(|kind| matches!(kind, Kind::PopMpls(_)));
+        first.and_then(|first| kinds.get(first + 1..)).unwrap_or_default()
+    }
+
+    /// Frames of MPLS of whose entries so many are known to be there, by what is behind those: as many as are of account at most.
+    fn behind_entries(&mut self, tags: usize, outer: Mpls, most: usize) -> Label {
+        if outer.labels >= most {
+            return self.changed(tags, Behind::Mpls(outer));
         }
+        let last = outer.at + TAG * outer.labels;
+        let behind = last + TAG;
+        let mut label = self.behind_entries(tags, Mpls { labels: outer.labels + 1, ..outer }, most);
+        label = self.if_long(behind + TAG, label);
+        let [four, six] = [false, true].map(|is_v6| self.behind_label_is_ip(tags, outer, (behind, is_v6)));
+        let (low, first) = (self.builder.bytes(last + 2, 1), self.builder.bytes(behind, 1));
+        let (one, version) = (self.builder.constant(1), self.builder.right(first, 4));
+        let is_last = self.builder.and(low, one);
+        let mut ip = self.if_is(version, 6, six, self.left_alone);
+        ip = self.if_is(first, 0x45, four, ip);
+        self.if_is(is_last, 0, label, ip)
+    }
+
+    /// The same where IP of this version is behind them, and begins there in the window.
+    fn behind_label_is_ip(&mut self, tags: usize, outer: Mpls, (at, is_v6): (usize, bool)) -> Label {
+        let below = |carried| Behind::Mpls(Mpls { ip: Some(Ip { at, is_v6, carried }), ..outer });
+        let header_end = at + if is_v6 { 40 } else { 20 };
+        if !ask_carried(self.behind_label(), is_v6) {
+            let label = self.changed(tags, below(Carried::Unknown));
+            return self.if_long(header_end, label);
+        }
+        let mut label = self.carried((at, is_v6), &|writer, carried| writer.changed(tags, below(carried)));
+        if is_v6 {
+            // What fills such a frame up would be its headers.
+            label = self.if_not_filled_up(label);
+        }
+        self.if_long(header_end, label)
+    }
+
+    /// All changes of frames with so many tags, behind which this is.
+    fn changed(&mut self, tags: usize, behind: Behind) -> Label {
+        let start = self.start();
+        let mut sheet = Sheet::new(&mut self.builder, start, tags, behind);
         let mut data = 0;
         for kind in &self.template.kinds {
             if sheet.change(*kind, data).is_none() {
@@ -271,9 +329,7 @@ impl Writer<'_> {
             data += kind_words(*kind);
         }
         sheet.write_sums();
-        let answer = if sheet.has_popped() { POPPED } else { CHANGED };
-        let (hops, changes) = sheet.finish();
-        let mut label = self.builder.change_and_answer(&changes, answer);
+        let (hops, mut label) = sheet.finish();
         // A TTL that ends here is for others.
         for ttl in hops.into_iter().rev() {
             label = self.only_at_least(ttl, 2, label);

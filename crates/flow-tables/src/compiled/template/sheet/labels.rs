@@ -2,8 +2,7 @@
 
 use weir_openflow::Field;
 
-use super::{Inner, Ip, Mpls, Sheet};
-use crate::compiled::template::writer::Carried;
+use super::{Mpls, Sheet};
 use crate::fast::frame::TAG;
 use crate::parse::MPLS_TYPES;
 use crate::tags::FIRST_TYPE;
@@ -23,11 +22,9 @@ impl Sheet<'_> {
             }
             (None, None) => self.builder.constant(0x100),
         };
-        let inner = match (outer, self.ip.filter(|_| self.tags == 0)) {
-            (Some(_), _) => Inner::Label,
-            (None, Some(ip)) if ip.is_v6 => Inner::Six,
-            (None, Some(_)) => Inner::Four,
-            (None, None) => Inner::Unknown,
+        let (labels, behind) = match outer {
+            Some(outer) => (outer.labels + 1, outer.ip),
+            None => (0, self.ip.filter(|_| self.tags == 0)),
         };
         self.write_sums();
         self.move_start(self.start - TAG, 0);
@@ -36,25 +33,31 @@ impl Sheet<'_> {
         let at = self.start + FIRST_TYPE + 2;
         self.put_double(at, entry);
         (self.ip, self.arp, self.tags) = (None, None, 0);
-        self.mpls = Some(Mpls { at, inner });
+        self.mpls = Some(Mpls { at, labels, ip: behind });
     }
 
     /// The outer entry comes off; what is behind it is of this type.
     pub(super) fn pop_mpls(&mut self, kind: u16) {
-        let Some(Mpls { at, inner }) = self.mpls.take() else { return };
+        let Some(Mpls { at, labels, ip }) = self.mpls.take() else { return };
         self.move_start(self.start + TAG, self.tags);
         let number = self.builder.constant(kind.into());
         self.put(at + 2, number);
-        let at = at + 4;
-        let ip = |is_v6| Some(Ip { at, is_v6, carried: Carried::Unknown });
-        match (kind, inner) {
-            (_, Inner::Unknown) | (0x0800 | 0x86dd | 0x0806, Inner::Label) => self.is_unknown = true,
-            (0x0800, Inner::Four) => self.ip = ip(false),
-            (0x86dd, Inner::Six) => self.ip = ip(true),
-            (kind, _) if MPLS_TYPES.contains(&kind) => self.mpls = Some(Mpls { at, inner: Inner::Unknown }),
+        let next = at + TAG;
+        match kind {
+            _ if labels == 0 && ip.is_none() => self.is_unknown = true,
+            kind if MPLS_TYPES.contains(&kind) => {
+                self.mpls = Some(match labels.checked_sub(1) {
+                    Some(labels) => Mpls { at: next, labels, ip },
+                    // What begins as IP counts as an entry.
+                    None => Mpls::alone(next),
+                });
+            }
+            0x0800 | 0x86dd | 0x0806 if labels > 0 => self.is_unknown = true,
+            0x0800 => self.ip = ip.filter(|ip| !ip.is_v6),
+            0x86dd => self.ip = ip.filter(|ip| ip.is_v6),
             _ => {}
         }
-        self.has_popped = true;
+        self.popped += 1;
     }
 
     pub(super) fn set_mpls_ttl(&mut self, data: usize) {
@@ -76,12 +79,13 @@ impl Sheet<'_> {
 
     /// Copies the TTL behind the outer entry to it (`out`), or the other way round; nothing if it is not known what is behind.
     pub(super) fn copy_ttl(&mut self, out: bool) -> Option<()> {
-        let Some(Mpls { at, inner }) = self.mpls else { return Some(()) };
-        let (behind, shift) = match inner {
-            Inner::Unknown => return None,
-            Inner::Label => (at + 6, 0),
-            Inner::Four => (at + 12, 8),
-            Inner::Six => (at + 10, 0),
+        let Some(Mpls { at, labels, ip }) = self.mpls else { return Some(()) };
+        let ip = ip.filter(|_| labels == 0);
+        let (behind, shift) = match ip {
+            Some(ip) if ip.is_v6 => (ip.at + 6, 0),
+            Some(ip) => (ip.at + 8, 8),
+            None if labels > 0 => (at + TAG + 2, 0),
+            None => return None,
         };
         let (outer, before) = (self.word(at + 2), self.word(behind));
         if out {
@@ -90,14 +94,15 @@ impl Sheet<'_> {
             return Some(());
         }
         self.put_bits(behind, 0xff, shift, outer);
-        if inner == Inner::Four {
+        if let Some(ip) = ip.filter(|ip| !ip.is_v6) {
+            let sum_at = ip.at + 10;
             let (after, ones) = (self.word(behind), self.builder.constant(0xffff));
-            let (old, before) = (self.word(at + 14), self.builder.xor(before, ones));
+            let (old, before) = (self.word(sum_at), self.builder.xor(before, ones));
             let old = self.builder.xor(old, ones);
             let sum = self.builder.add(old, before);
             let sum = self.builder.add(sum, after);
             let sum = self.fold(sum);
-            self.put(at + 14, sum);
+            self.put(sum_at, sum);
         }
         Some(())
     }
@@ -114,7 +119,7 @@ impl Sheet<'_> {
             Field::MplsTc => self.put_bits(at + 2, 7, 9, value),
             _ => {
                 // What is behind it is something else now.
-                mpls.inner = Inner::Unknown;
+                *mpls = Mpls::alone(at);
                 self.put_bits(at + 2, 1, 8, value);
             }
         }
