@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use weir_openflow::error::{BadRequest, HelloFailed, QueueOpFailed, RoleRequestFailed};
-use weir_openflow::flow::{FlowRemoved, NO_BUFFER, PacketIn};
+use weir_openflow::flow::{FlowRemoved, NO_BUFFER, PacketIn, PacketInReason};
 use weir_openflow::message::{MAX_MESSAGE, Role, RoleMessage, VERSION};
 use weir_openflow::port::{Port, PortStatus, number};
 use weir_openflow::{Body, Error, Message, Request};
@@ -86,6 +86,18 @@ pub enum Beside {
     NotWanted,
     /// More waits for the controllers that want to be told of it than they have taken.
     NoRoom,
+}
+
+impl Beside {
+    /// What became of a packet that became this and then that.
+    pub fn and(self, other: Beside) -> Beside {
+        match (self, other) {
+            (Beside::Told, _) | (_, Beside::Told) => Beside::Told,
+            (Beside::NoRoom, _) | (_, Beside::NoRoom) => Beside::NoRoom,
+            (Beside::NotWanted, _) | (_, Beside::NotWanted) => Beside::NotWanted,
+            _ => other,
+        }
+    }
 }
 
 /// A connection's number; never used again.
@@ -197,7 +209,7 @@ impl Agent {
 
     /// What a connection was told, and what it was not.
     pub fn statistics(&self, id: ConnectionId) -> Option<Statistics> {
-        self.connections.get(&id).map(|connection| connection.statistics)
+        self.connections.get(&id).map(Connection::statistics)
     }
 
     /// All connections there are.
@@ -296,25 +308,43 @@ impl Agent {
 
     /// Hands packets to the controllers that want them. Gives back what is left for ports, and what became of the others.
     fn tell_packets(&mut self, outcomes: Vec<Outcome>) -> (Vec<Outcome>, Option<Beside>) {
-        let high_water = self.options.high_water;
         let (mut left, mut beside) = (Vec::new(), None);
         for outcome in outcomes {
             let Outcome::Controller(packet) = outcome else {
                 left.push(outcome);
                 continue;
             };
-            beside = beside.or(Some(Beside::NotWanted));
-            let mut message = None;
-            for connection in self.connections.values_mut() {
-                if connection.wants(|config| config.packet_in, packet.reason as u32) {
-                    let body = message.get_or_insert_with(|| packet_in(&packet));
-                    let told = connection.packet(Body::PacketIn(body.clone()), high_water);
-                    beside =
-                        if told || beside == Some(Beside::Told) { Some(Beside::Told) } else { Some(Beside::NoRoom) };
-                }
-            }
+            let told = self.tell(&packet);
+            beside = Some(beside.map_or(told, |before: Beside| before.and(told)));
         }
         (left, beside)
+    }
+
+    /// Tells the controllers that want it of a packet.
+    pub fn tell(&mut self, packet: &ForController) -> Beside {
+        let high_water = self.options.high_water;
+        let (mut message, mut beside) = (None, Beside::NotWanted);
+        for connection in self.connections.values_mut().filter(|connection| connection.wants_packet(packet.reason)) {
+            let body = message.get_or_insert_with(|| packet_in(packet));
+            let told = connection.packet(Body::PacketIn(body.clone()), high_water);
+            beside = beside.and(if told { Beside::Told } else { Beside::NoRoom });
+        }
+        beside
+    }
+
+    /// What becomes of a packet that controllers are to be told of for this reason, if it is not worth while to [tell](Agent::tell) them: nobody wants it, or nobody
+    /// has room for it, which is counted then. [`Beside::Told`] if they are to be told.
+    pub fn expects(&self, reason: PacketInReason) -> Beside {
+        let mut wanting = self.connections.values().filter(|connection| connection.wants_packet(reason)).peekable();
+        if wanting.peek().is_none() {
+            return Beside::NotWanted;
+        }
+        let high_water = self.options.high_water;
+        if wanting.clone().any(|connection| connection.has_room(high_water)) {
+            return Beside::Told;
+        }
+        wanting.for_each(Connection::count_dropped);
+        Beside::NoRoom
     }
 
     /// Answers with an error, and as much of the request as the specification asks for (section 7.4.4).

@@ -11,6 +11,7 @@ use std::slice;
 
 use weir_codegen::Code;
 use weir_openflow::Field;
+use weir_openflow::flow::PacketInReason;
 use weir_openflow::group::Counted;
 
 use crate::compiled::{Found, Target, Then};
@@ -20,7 +21,7 @@ use crate::fields::Fields;
 use crate::index::{Prefixes, Slot};
 use crate::meters::Metered;
 use crate::parse::{self, Ip, Layout};
-use crate::pipeline::Why;
+use crate::pipeline::{Report, Why};
 use crate::ports::Ports;
 use crate::switch::Switch;
 
@@ -33,6 +34,7 @@ mod plain;
 pub(crate) mod program;
 pub(crate) mod programs;
 mod short;
+mod steps;
 mod way;
 
 use alike::Alike;
@@ -44,13 +46,16 @@ use met::AllMet;
 use program::{End, Program};
 pub use short::ShortWay;
 use short::Tally;
-use way::{MOST_FLOODED, Step, Steps, Way};
+use steps::{Step, Steps, Telling};
+use way::{MOST_FLOODED, Way};
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarded {
     /// It is as it is to be sent by this port, which is up, and was counted there. The [copies](Copies) that were sent leave behind it.
     Sent(u32),
+    /// It goes to the controllers that were [told](Copies::tell) of it, and nowhere else.
+    Told,
     /// Nothing.
     Dropped(Why),
 }
@@ -324,8 +329,10 @@ impl Switch {
             End::Port(port) if port == in_port => return Forwarded::Dropped(Why::SamePort),
             End::Port(port) => port,
             End::InPort => in_port,
-            // Neither comes here.
-            End::Nowhere | End::Group(_) | End::Others(_) => return Forwarded::Dropped(Why::NoAction),
+            // None of them comes here.
+            End::Nowhere | End::Group(_) | End::Others(_) | End::Controllers(_) => {
+                return Forwarded::Dropped(Why::NoAction);
+            }
         };
         self.ports.send(worker, port, bytes).map_or_else(Forwarded::Dropped, |()| Forwarded::Sent(port))
     }
@@ -390,9 +397,27 @@ impl Switch {
                     going.why = became.err().unwrap_or(going.why);
                 }
                 Step::SamePort => going.why = Why::SamePort,
+                Step::Tell(_) if !self.ports.tells(in_port) => going.why = Why::NotTold,
+                Step::Tell(nth) => {
+                    if let Some(report) = steps.telling(nth).and_then(|telling| self.report(telling, in_port)) {
+                        going.tell(report);
+                    }
+                }
             }
         }
-        going.left_by().map_or(Forwarded::Dropped(going.why), Forwarded::Sent)
+        match going.left_by() {
+            Some(port) => Forwarded::Sent(port),
+            None if going.is_told => Forwarded::Told,
+            None => Forwarded::Dropped(going.why),
+        }
+    }
+
+    /// What controllers are told of a packet beside its bytes.
+    fn report(&self, telling: &Telling, in_port: u32) -> Option<Report> {
+        let Telling { table, slot, is_applied, max_len, metadata } = *telling;
+        let flow = self.tables.get(table)?.in_slot(slot)?;
+        let reason = if is_applied && flow.is_miss() { PacketInReason::NoMatch } else { PacketInReason::Action };
+        Some(Report { reason, table, cookie: flow.cookie, max_len, in_port, metadata })
     }
 
     /// What the flow of a slot does.

@@ -55,5 +55,5 @@ pub use compiled::{CodeState, Made, Recipe, Role, SampleFrame};
 pub use counts::{Used, Worker};
 pub use fast::{Copies, Forwarded, Frame, Frames, Looking, ShortWay};
 pub use packet::Packet;
-pub use pipeline::{ForController, Outcome, Verdict, Why};
+pub use pipeline::{ForController, Outcome, Report, Verdict, Why};
 pub use switch::{Identity, Switch};

@@ -111,6 +111,32 @@ impl ForController {
     }
 }
 
+/// What controllers are told of a packet beside its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Why.
+    pub reason: PacketInReason,
+    /// The table whose flow sent it.
+    pub table: u8,
+    /// That flow's cookie.
+    pub cookie: u64,
+    /// How many bytes of it are wanted.
+    pub max_len: u16,
+    /// The port that it came in by.
+    pub in_port: u32,
+    /// What tables have handed on.
+    pub metadata: u64,
+}
+
+impl Report {
+    /// The same with the packet's bytes.
+    pub fn with(self, bytes: &[u8]) -> ForController {
+        let Report { reason, table, cookie, max_len, in_port, metadata } = self;
+        let packet = Packet { metadata, ..Packet::new(in_port, bytes.to_vec()) };
+        ForController { reason, table, cookie, max_len, packet }
+    }
+}
+
 /// Where in the pipeline a packet is, as controllers are told.
 #[derive(Clone, Copy)]
 struct At {

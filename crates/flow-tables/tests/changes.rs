@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use pipelines::carried::{arp_or_icmp, below_labels, of_neighbours};
 use pipelines::changed::{behind_a_search, flow, flow_of, groups, groups_below, kinds, packet};
-use pipelines::{Became, Buffer, by_definition, counted, out, set, switch_with};
+use pipelines::{Became, Buffer, Copied, by_definition, counted, out, set, switch_with};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use weir_flow_tables::{Forwarded, Frame, Frames, Packet, Switch, Worker};
@@ -18,7 +18,7 @@ use weir_openflow::{Action, Field, Instruction, Match, Oxm};
 
 /// Takes a frame the short way, or else the longer one; whether it was the short one.
 fn take(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> (Option<Became>, bool) {
-    let (mut known, mut copies, mut frame) = (Frames::new(1, Worker::default()), Vec::new(), Buffer::of(bytes));
+    let (mut known, mut copies, mut frame) = (Frames::new(1, Worker::default()), Copied::default(), Buffer::of(bytes));
     switch.begin(&mut known);
     switch.looking(&mut known).look(&mut frame, port);
     switch.approach(&mut known);
@@ -39,11 +39,7 @@ fn take(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> (Option<Becam
     if frame.behind().len() == untouched.behind().len() && !may_be_another {
         assert_eq!(frame.behind(), untouched.behind(), "something changed behind the frame");
     }
-    let became = became.map(|became| match became {
-        Forwarded::Sent(port) => Ok([vec![(port, frame.bytes().to_vec())], copies].concat()),
-        Forwarded::Dropped(why) => Err(why),
-    });
-    (became, hastened.is_some())
+    (became.map(|became| copies.became(became, frame.bytes())), hastened.is_some())
 }
 
 /// How many frames went the short way before there was code for what they met, and with it.

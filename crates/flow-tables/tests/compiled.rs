@@ -8,7 +8,7 @@ mod pipelines;
 use std::cell::Cell;
 
 use pipelines::simple::{flows, frame, pipelines as several};
-use pipelines::{Became, Buffer, PORTS, by_definition, counted, out, set};
+use pipelines::{Became, Buffer, Copied, PORTS, by_definition, counted, out, set};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Packet, Role, Switch, Why, Worker};
@@ -29,7 +29,7 @@ fn compile(switch: &mut Switch) {
 
 /// Takes a frame by the fast path, where that goes.
 fn forward(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> Option<Became> {
-    let (mut known, mut copies) = (Frames::new(1, Worker::default()), Vec::new());
+    let (mut known, mut copies) = (Frames::new(1, Worker::default()), Copied::default());
     let mut frame = Buffer::of(bytes);
     switch.begin(&mut known);
     switch.looking(&mut known).look(&mut frame, port);
@@ -41,10 +41,7 @@ fn forward(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> Option<Bec
     if became.is_none() {
         assert_eq!(frame.bytes(), bytes, "it gave up, and changed something");
     }
-    became.map(|became| match became {
-        Forwarded::Sent(port) => Ok([vec![(port, frame.bytes().to_vec())], copies].concat()),
-        Forwarded::Dropped(why) => Err(why),
-    })
+    became.map(|became| copies.became(became, frame.bytes()))
 }
 
 /// Takes batches of frames through a switch that leads them where it can, and through one that follows the definition; how many were led.
@@ -58,7 +55,7 @@ fn led_and_by_definition(flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Resul
             return Ok(0);
         }
         for (port, bytes) in batch {
-            let (mut frame, mut copies) = (Buffer::of(bytes), Vec::new());
+            let (mut frame, mut copies) = (Buffer::of(bytes), Copied::default());
             let became = match leading.lead(&mut frame, *port, &mut known, now) {
                 Some(port) => {
                     led += 1;
@@ -67,8 +64,7 @@ fn led_and_by_definition(flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Resul
                 None => leading.forward(0, &mut frame, &mut known, &mut copies, now),
             };
             let ours = match became {
-                Some(Forwarded::Sent(port)) => Ok([vec![(port, frame.bytes().to_vec())], copies].concat()),
-                Some(Forwarded::Dropped(why)) => Err(why),
+                Some(became) => copies.became(became, frame.bytes()),
                 None => {
                     let [one, other] = [&mut leading, &mut definition]
                         .map(|switch| switch.judge(Packet::new(*port, bytes.clone()), now));
@@ -422,7 +418,8 @@ fn tables_say_what_code_does_for_them() {
         (vec![Action::DecNwTtl, Action::DecNwTtl, out(2)], true),
         (vec![set(Field::EthDst, 1), set(Field::EthDst, 2), out(2)], true),
         (vec![set(Field::Ipv4Dst, 9), out(2)], true),
-        (vec![out(number::CONTROLLER)], false),
+        (vec![out(number::CONTROLLER)], true),
+        (vec![out(number::NORMAL)], false),
         (vec![Action::PushMpls(0x8847), out(2)], true),
         (vec![set(Field::IpProto, 17), out(2)], false),
     ];

@@ -12,6 +12,7 @@ use proptest::test_runner::TestRunner;
 use weir_flow_tables::index::Search;
 use weir_flow_tables::{Packet, Why};
 use weir_openflow::flow::FlowMod;
+use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::port::{Port, number, state};
 use weir_openflow::{Action, Field, Instruction, Match, Oxm};
 
@@ -175,6 +176,36 @@ fn common_flows_go_by_the_fast_path() {
     assert!([one(1, 60), one(3, 64), Err(Why::NoAction)].contains(&ends[5]));
 }
 
+/// Controllers are told what tables have written into metadata, also where no flow asks for that, and code led the packet.
+#[test]
+fn controllers_are_told_of_metadata_that_nobody_asks_for() {
+    let mark = Instruction::WriteMetadata { metadata: 0x5_0000_0007, mask: u64::MAX };
+    let leads = FlowMod::add(0, 1, Match::default(), vec![mark, Instruction::GotoTable(1)]);
+    let tells = FlowMod {
+        cookie: 9,
+        ..FlowMod::add(1, 1, Match::default(), vec![Instruction::ApplyActions(vec![out(number::CONTROLLER)])])
+    };
+    let by_group = FlowMod {
+        cookie: 9,
+        ..FlowMod::add(1, 1, Match::default(), vec![Instruction::ApplyActions(vec![Action::Group(9)])])
+    };
+    let bucket = vec![set(Field::EthDst, 7), out(number::CONTROLLER)];
+    let bucket = Bucket { weight: 0, watch_port: group::ANY, watch_group: group::ANY, actions: bucket };
+    let tells_too = GroupMod { command: GroupCommand::Add, kind: GroupKind::Indirect, group: 9, buckets: vec![bucket] };
+    for last in [tells, by_group] {
+        let flows = [leads.clone(), last];
+        let [mut compiled, mut definition] = [0, 1].map(|_| switch_with(vec![tells_too.clone()], &flows));
+        compile(&mut compiled);
+        let bytes = [&[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &[7; 46]].concat();
+        let mut known = approach(&compiled, &[(1, bytes.clone())]);
+        let became = forward(&mut compiled, (0, &mut known), &bytes, 0).expect("no interpreter");
+        assert_eq!(became, by_definition(&mut definition, 1, &bytes, 0));
+        let Ok([(number::CONTROLLER, text)]) = became.as_deref() else { panic!("{became:?}") };
+        assert!(String::from_utf8_lossy(text).contains(&0x5_0000_0007_u64.to_string()), "{text:?}");
+        assert_eq!((compiled.decided_by_code(), counted(&compiled, 0)), (1, counted(&definition, 0)));
+    }
+}
+
 /// What a batch found counts until a packet is changed: then it meets other flows.
 #[test]
 fn packets_that_were_changed_are_looked_up_anew() {
@@ -335,7 +366,9 @@ fn what_is_too_much_takes_the_interpreter() {
     assert!(!goes(changes(257), &udp(), PORTS) && !goes(vec![out(2); 258], &udp(), PORTS));
     assert!(goes(vec![out(number::FLOOD); 50], &udp(), 60) && !goes(vec![out(number::FLOOD); 80], &udp(), 60));
     let deep = |group| goes(vec![Action::Group(group)], &udp(), PORTS);
-    assert!(deep(9) && !deep(10) && !deep(11) && !deep(12));
+    assert!(deep(9) && !deep(10) && deep(11) && !deep(12));
+    let told = |count| goes(vec![out(number::CONTROLLER); count], &udp(), PORTS);
+    assert!(told(4) && !told(5));
     let long = |length: usize| [udp(), vec![0x5a; length - udp().len()]].concat();
     let mirror = |length| goes([vec![out(2)], changes(1)].concat(), &long(length), PORTS);
     assert!(mirror(16 << 10) && !mirror((16 << 10) + 1) && goes(vec![out(2), out(3)], &long(17 << 10), PORTS));

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_flow_tables::agent::Beside;
-use weir_flow_tables::{Copies, Forwarded, Frame, Frames, Packet, ShortWay, Why, Worker};
+use weir_flow_tables::{Agent, Copies, Forwarded, Frame, Frames, Packet, Report, ShortWay, Why, Worker};
 use weir_packet::{BATCH, Batch, HEADROOM, Held, LaneId, Lanes, REACH, Slot, Slots};
 use weir_stage::{Declaration, Out, PortInfo, Stage};
 
 use crate::core::{Core, Shared};
+use crate::told::Told;
 
 weir_stage::ways! {
     /// Ways out of [`Forward`].
@@ -79,12 +80,24 @@ const fn dropped(why: Why) -> Exit {
     }
 }
 
+/// The reason under which a packet ends that left by no port, of which this became beside.
+const fn beside_exit(beside: Beside) -> Exit {
+    match beside {
+        Beside::Nothing(why) => dropped(why),
+        Beside::Told => Exit::ToController,
+        Beside::NotWanted => Exit::NoController,
+        Beside::NoRoom => Exit::ControllerBusy,
+    }
+}
+
 /// Takes packets through the tables.
 pub(crate) struct Forward {
     shared: Arc<Shared>,
     ports: Ports,
     /// What is known of the packets of a batch.
     frames: Frames,
+    /// And what of them is for controllers.
+    told: Told,
     /// Under which it counts: nobody else does, as long as this holds it.
     _worker: Arc<Worker>,
 }
@@ -158,7 +171,25 @@ struct Copying<'c, 'o> {
     missed: &'c AtomicU64,
 }
 
-impl Copies for Copying<'_, '_> {
+/// The same, and what is for controllers.
+struct Leaving<'c, 'o> {
+    copying: Copying<'c, 'o>,
+    agent: &'c Agent,
+    told: &'c mut Told,
+}
+
+impl Copies for Leaving<'_, '_> {
+    #[inline]
+    fn send(&mut self, port: u32, bytes: &[u8]) {
+        self.copying.send(port, bytes);
+    }
+
+    fn tell(&mut self, report: Report, bytes: &[u8]) {
+        self.told.take(self.agent, self.copying.slot, report, bytes);
+    }
+}
+
+impl Copying<'_, '_> {
     #[inline]
     fn send(&mut self, port: u32, bytes: &[u8]) {
         let copied = way_of(port, self.ports).and_then(|way| Some((way, copy_of(bytes, self.out)?)));
@@ -172,26 +203,27 @@ impl Copies for Copying<'_, '_> {
 impl Forward {
     pub(crate) fn new(shared: Arc<Shared>, ports: &[PortInfo]) -> Forward {
         let worker = shared.add_worker();
-        Forward { shared, ports: Ports::new(ports), frames: Frames::new(BATCH, *worker), _worker: worker }
+        let (frames, told) = (Frames::new(BATCH, *worker), Told::new());
+        Forward { shared, ports: Ports::new(ports), frames, told, _worker: worker }
     }
 
     /// Takes a batch through the tables, packet by packet.
     #[inline(never)]
     fn take(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let Forward { shared, ports, frames, .. } = self;
+        let Forward { shared, ports, frames, told, .. } = self;
         let core = shared.read();
         let mut left = batch.live();
         // Without a controller it may be a bridge, which looks into no table.
         if !core.agent.is_standalone() {
             core.agent.switch.begin(frames);
             left = match frames.is_led() {
-                true => ports.lead(shared, &core, batch, frames, out),
-                false => ports.forward_all(shared, &core, batch, frames, out),
+                true => ports.lead(shared, &core, batch, (frames, told), out),
+                false => ports.forward_all(shared, &core, batch, (frames, told), out),
             };
         }
         drop(core);
-        if left != 0 {
-            ports.interpret_all(shared, batch, left, out);
+        if left != 0 || told.is_used() {
+            ports.take_rest(shared, batch, (left, told), out);
         }
     }
 }
@@ -216,7 +248,14 @@ impl Ports {
 
     /// Takes a batch by code, packet by packet; answers which ones are left for the interpreter.
     #[inline]
-    fn lead(&self, shared: &Shared, core: &Core, batch: &mut Batch, frames: &mut Frames, out: &mut Out<'_>) -> u64 {
+    fn lead(
+        &self,
+        shared: &Shared,
+        core: &Core,
+        batch: &mut Batch,
+        (frames, told): (&mut Frames, &mut Told),
+        out: &mut Out<'_>,
+    ) -> u64 {
         let (now, mut left) = (out.now(), 0);
         let (mut last, mut way) = (0, None);
         batch.each(|slot, packet, lanes| {
@@ -231,7 +270,7 @@ impl Ports {
                     }
                     answer_way(way, slot, out);
                 }
-                None if !self.forward((shared, core), (slot, packet, lanes), (0, &mut *frames), out) => {
+                None if !self.forward((shared, core), (slot, packet, lanes), (0, &mut *frames, &mut *told), out) => {
                     left |= slot.bit()
                 }
                 None => {}
@@ -248,7 +287,7 @@ impl Ports {
         shared: &Shared,
         core: &Core,
         batch: &mut Batch,
-        frames: &mut Frames,
+        (frames, told): (&mut Frames, &mut Told),
         out: &mut Out<'_>,
     ) -> u64 {
         let (switch, now) = (&core.agent.switch, out.now());
@@ -261,7 +300,7 @@ impl Ports {
             let live = batch.live();
             batch.each_in(left, |slot, packet, lanes| {
                 let nth = (live & (slot.bit() - 1)).count_ones() as usize;
-                if !self.forward((shared, core), (slot, packet, lanes), (nth, &mut *frames), out) {
+                if !self.forward((shared, core), (slot, packet, lanes), (nth, &mut *frames, &mut *told), out) {
                     more |= slot.bit();
                 }
             });
@@ -300,15 +339,17 @@ impl Ports {
         &self,
         (shared, core): (&Shared, &Core),
         (slot, packet, lanes): (Slot, &mut weir_packet::Packet, &Lanes),
-        (nth, frames): (usize, &mut Frames),
+        (nth, frames, told): (usize, &mut Frames, &mut Told),
         out: &mut Out<'_>,
     ) -> bool {
         if packet.len() < 14 {
             return false;
         }
         let now = out.now();
-        let mut copies = Copying { out: &mut *out, lanes, slot, ports: self.count, missed: &shared.missed };
-        match core.agent.switch.forward(nth, &mut InPlace(packet), frames, &mut copies, now) {
+        let copying = Copying { out: &mut *out, lanes, slot, ports: self.count, missed: &shared.missed };
+        let mut leaving = Leaving { copying, agent: &core.agent, told: &mut *told };
+        match core.agent.switch.forward(nth, &mut InPlace(packet), frames, &mut leaving, now) {
+            Some(Forwarded::Told) => told.is_alone(slot),
             Some(Forwarded::Sent(port)) => answer_way(way_of(port, self.count), slot, out),
             Some(Forwarded::Dropped(why)) => out.answer(slot, dropped(why)),
             None => return false,
@@ -316,18 +357,25 @@ impl Ports {
         true
     }
 
-    /// Takes packets by the interpreter, with the switch to itself.
+    /// Tells controllers what waits for them, and takes the packets that are left by the interpreter: both with the switch to itself, unless there is nothing to be told.
     #[cold]
     #[inline(never)]
-    fn interpret_all(&self, shared: &Shared, batch: &mut Batch, left: u64, out: &mut Out<'_>) {
-        let (mut core, mut told) = (shared.core(), false);
-        for slot in Slots(left) {
-            told |= self.interpret((shared, &mut core), batch, slot, out);
+    fn take_rest(&self, shared: &Shared, batch: &mut Batch, (left, told): (u64, &mut Told), out: &mut Out<'_>) {
+        if left != 0 || told.waits() {
+            let mut core = shared.core();
+            let mut has_told = told.tell(&mut core.agent);
+            for slot in Slots(left) {
+                has_told |= self.interpret((shared, &mut core), batch, slot, out);
+            }
+            drop(core);
+            if has_told {
+                shared.has_news.store(true, Ordering::Release);
+            }
         }
-        drop(core);
-        if told {
-            shared.has_news.store(true, Ordering::Release);
+        for slot in Slots(told.alone()) {
+            out.answer(slot, beside_exit(told.beside(slot)));
         }
+        told.clear();
     }
 
     /// Takes one packet by the interpreter. Whether a controller is told of it.
@@ -350,10 +398,7 @@ impl Ports {
         let told = decided.beside == Beside::Told;
         let otherwise = match decided.beside {
             _ if decided.is_kept => Exit::ControlFrame,
-            Beside::Nothing(why) => dropped(why),
-            Beside::Told => Exit::ToController,
-            Beside::NotWanted => Exit::NoController,
-            Beside::NoRoom => Exit::ControllerBusy,
+            beside => beside_exit(beside),
         };
         let mut sends = decided.sends.iter();
         match sends.next() {

@@ -8,6 +8,7 @@
 //! | `core` | the switch with its agent, behind the lock that worker and control side share |
 //! | `learn` | who is behind which port, for packets that are switched as by a bridge |
 //! | `forward` | the stage on the worker: packets through the tables |
+//! | `told` | what the packets of a batch have for controllers |
 //! | `control` | the stage on the control side: time, and packets of controllers |
 //! | `channel` | what the services of its channels see |
 //! | `function`, `show` | the instance, and its tables |
@@ -26,6 +27,7 @@ mod function;
 mod learn;
 mod load;
 mod show;
+mod told;
 
 pub use config::SwitchConfig;
 pub use function::Switch;

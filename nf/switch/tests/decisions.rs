@@ -6,7 +6,7 @@ use crate::common;
 use common::*;
 use serde_json::json;
 use weir_openflow::error::PortModFailed;
-use weir_openflow::flow::{NO_BUFFER, PacketInReason, PacketOut};
+use weir_openflow::flow::{FlowMod, NO_BUFFER, PacketInReason, PacketOut};
 use weir_openflow::group::{Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::message::Config;
 use weir_openflow::meter::{Band, BandKind, MeterCommand, MeterMod};
@@ -148,6 +148,50 @@ fn controllers_get_packets_and_send_them() {
     assert_eq!(rig.drops(), [("switch.tables/no-controller".to_owned(), 1)].into());
     let account = rig.finish();
     assert_eq!((account.received, account.created, account.transmitted, account.consumed), (2, 3, 3, 1));
+}
+
+/// Packets that go to controllers and on, in one batch with others: each is told as it was then, and with the cookie of its flow.
+#[test]
+fn controllers_hear_of_packets_that_go_on() {
+    let (mut rig, mut controller) = controlled();
+    let to_controllers = || out(number::CONTROLLER);
+    let from_nine = Action::SetField(Oxm::exact(Field::EthSrc, 0x0200_0000_0009));
+    let metadata = Instruction::WriteMetadata { metadata: 5, mask: 7 };
+    let applied = apply(&[to_controllers(), from_nine, out(2), to_controllers()]);
+    let to = |last: u128| Oxm::exact(Field::EthDst, 0x0200_0000_0000 | last);
+    let flows = [
+        FlowMod { cookie: 77, ..flow(0, 2, &[to(2)], [applied, vec![metadata, Instruction::GotoTable(1)]].concat()) },
+        FlowMod { cookie: 78, ..flow(1, 0, &[], apply(&[to_controllers()])) },
+        FlowMod { cookie: 79, ..flow(0, 2, &[to(3)], apply(&[out(3)])) },
+        FlowMod { cookie: 80, ..flow(0, 0, &[], apply(&[to_controllers()])) },
+    ];
+    flows.into_iter().for_each(|flow| controller.does(Body::FlowMod(flow)));
+    let frames: Vec<Vec<u8>> = [2, 3, 4, 2].into_iter().zip(0..).map(|(to, n)| frame(to, 1, n)).collect();
+    let came = rig.pass(0, &frames);
+    let changed = |frame: &Vec<u8>| {
+        let mut frame = frame.clone();
+        frame[11] = 9;
+        frame
+    };
+    assert_eq!(came[1], [changed(&frames[0]), changed(&frames[3])]);
+    assert_eq!(came[2], [frames[1].clone()]);
+    let heard = controller.heard().into_iter().map(|message| match message.body {
+        Body::PacketIn(packet) => {
+            let metadata = packet.matches.get(Field::Metadata).map_or(0, |oxm| oxm.value);
+            (packet.reason, packet.table, packet.cookie, metadata, packet.data)
+        }
+        other => panic!("{other:?}"),
+    });
+    let (action, miss) = (PacketInReason::Action, PacketInReason::NoMatch);
+    let of_first = |frame: &Vec<u8>| {
+        [(action, 0, 77, 0, frame.clone()), (action, 0, 77, 0, changed(frame)), (miss, 1, 78, 5, changed(frame))]
+    };
+    let expected = [&of_first(&frames[0])[..], &[(miss, 0, 80, 0, frames[2].clone())], &of_first(&frames[3])].concat();
+    assert_eq!(heard.collect::<Vec<_>>(), expected);
+    // Nobody has to have the switch to itself for them: no flow takes the interpreter.
+    assert!(rig.show("flows", None).iter().all(|flow| flow["path"] == "fast"));
+    let account = rig.finish();
+    assert_eq!((account.received, account.consumed, account.created), (4, 1, 0));
 }
 
 #[test]

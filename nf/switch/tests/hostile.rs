@@ -100,6 +100,7 @@ fn what_cannot_be_copied_or_told_is_counted() {
         rig.pass(0, &frames);
     }
     let busy = rig.drops()["switch.tables/controller-busy"];
+    assert_eq!(rig.gauge("switch_packets_in_dropped"), busy as f64);
     let account = rig.finish();
     assert!(busy > 0 && busy + account.consumed == 6000, "{busy} and {}", account.consumed);
 }

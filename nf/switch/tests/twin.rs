@@ -57,8 +57,9 @@ fn fields() -> impl Strategy<Value = Vec<Oxm>> {
 }
 
 fn flows() -> impl Strategy<Value = Vec<FlowMod>> {
-    let one = (0..TABLES, 0_u16..4, fields()).prop_flat_map(|(table, priority, fields)| {
-        instructions(table).prop_map(move |instructions| flow(table, priority, &fields, instructions))
+    let one = (0..TABLES, 0_u16..4, fields(), any::<u64>()).prop_flat_map(|(table, priority, fields, cookie)| {
+        instructions(table)
+            .prop_map(move |instructions| FlowMod { cookie, ..flow(table, priority, &fields, instructions) })
     });
     proptest::collection::vec(one, 1..12)
 }
@@ -139,7 +140,10 @@ proptest! {
                 match outcome {
                     Outcome::Sent { port, bytes, .. } => sent[port as usize - 1].push(bytes),
                     // By default controllers hear of these reasons (section 6.1.1).
-                    Outcome::Controller(packet) if packet.reason as u32 != 2 => told.push(packet.packet.bytes),
+                    Outcome::Controller(told_of) if told_of.reason as u32 != 2 => {
+                        let matches = told_of.matches();
+                        told.push((told_of.reason, told_of.table, told_of.cookie, matches, told_of.packet.bytes));
+                    }
                     Outcome::Controller(_) => {}
                     Outcome::Normal(_) => panic!("no flow says so"),
                 }
@@ -147,12 +151,11 @@ proptest! {
             created += sent.iter().map(Vec::len).sum::<usize>().saturating_sub(1);
             let came = rig.pass(*port as usize - 1, std::slice::from_ref(bytes));
             prop_assert_eq!(&came[..COUNT as usize], &sent[..]);
-            let heard: Vec<Vec<u8>> = controller
-                .heard()
-                .into_iter()
-                .map(|message| if let Body::PacketIn(packet) = message.body { packet.data } else { panic!("{message:?}") })
-                .collect();
-            prop_assert_eq!(heard, told);
+            let heard = controller.heard().into_iter().map(|message| match message.body {
+                Body::PacketIn(packet) => (packet.reason, packet.table, packet.cookie, packet.matches, packet.data),
+                other => panic!("{other:?}"),
+            });
+            prop_assert_eq!(heard.collect::<Vec<_>>(), told);
         }
         let stats = |table: u8| {
             let rows = rig.show("flow-tables", Some(&table.to_string()));

@@ -1,5 +1,8 @@
 //! One controller's connection.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_openflow::flow::PacketInReason;
 use weir_openflow::message::{AsyncConfig, Hello, Role, VERSION};
 use weir_openflow::multipart::{Part, kind};
 use weir_openflow::{Body, Framing, Message, Reassembly, Reply};
@@ -47,7 +50,9 @@ pub(super) struct Connection {
     pub(super) reassembly: Reassembly,
     pub(super) role: Role,
     pub(super) config: AsyncConfig,
-    pub(super) statistics: Statistics,
+    /// Packets that it was sent, and those that it was not: workers that only read the switch count these, too.
+    packets: u64,
+    packets_dropped: AtomicU64,
     /// See [`super::Agent::set_aside`].
     pub(super) is_aside: bool,
     greeted: bool,
@@ -67,7 +72,8 @@ impl Connection {
             reassembly: Reassembly::new(most_parts),
             role: Role::Equal,
             config: AsyncConfig::default(),
-            statistics: Statistics::default(),
+            packets: 0,
+            packets_dropped: AtomicU64::new(0),
             is_aside: false,
             greeted: false,
             closing: None,
@@ -151,13 +157,32 @@ impl Connection {
         self.send(&Message::new(0, body));
     }
 
+    /// Whether it wants packets that come to controllers for this reason.
+    pub(super) fn wants_packet(&self, reason: PacketInReason) -> bool {
+        self.wants(|config| config.packet_in, reason as u32)
+    }
+
+    /// Whether so little waits that a packet may.
+    pub(super) fn has_room(&self, high_water: usize) -> bool {
+        self.output().len() <= high_water
+    }
+
+    /// A packet is lost for which there is no room.
+    pub(super) fn count_dropped(&self) {
+        self.packets_dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn statistics(&self) -> Statistics {
+        Statistics { packets: self.packets, packets_dropped: self.packets_dropped.load(Ordering::Relaxed) }
+    }
+
     /// A packet, which may be lost. Whether it was not.
     pub(super) fn packet(&mut self, body: Body, high_water: usize) -> bool {
-        if self.output().len() > high_water {
-            self.statistics.packets_dropped += 1;
+        if !self.has_room(high_water) {
+            self.count_dropped();
             return false;
         }
-        self.statistics.packets += 1;
+        self.packets += 1;
         self.send(&Message::new(0, body));
         true
     }

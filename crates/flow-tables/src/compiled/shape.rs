@@ -171,7 +171,7 @@ impl Describing<'_> {
         let plain = program.plain.as_ref().and_then(|Act { changes, end }| Some((changes.edit?, *end)));
         match plain {
             Some((Edit { destination, source, decrements_ttl, pops_vlan: false }, end))
-                if !matches!(end, End::Group(_)) =>
+                if !matches!(end, End::Group(_) | End::Controllers(_)) =>
             {
                 self.data.extend([destination, source].into_iter().flatten().flat_map(words));
                 self.targets.push(Target::new(met, Then::Leave(end)));

@@ -6,7 +6,7 @@ use super::frame::{At, Frame, TAG};
 use super::program::{Leg, Op};
 use crate::compiled::Found;
 use crate::parse;
-use crate::pipeline::Why;
+use crate::pipeline::{Report, Why};
 use crate::words::{WORDS, Words};
 
 /// The packet, and copies of copies that are changed apart from it: what a bucket changes, of a group that a bucket of another one leads to, and so on.
@@ -22,13 +22,9 @@ const FRONT: usize = 64 * TAG;
 pub trait Copies {
     /// A copy with these bytes is to be sent by this port, which is up, and was counted there.
     fn send(&mut self, port: u32, bytes: &[u8]);
-}
 
-/// Ports, with what they send.
-impl Copies for Vec<(u32, Vec<u8>)> {
-    fn send(&mut self, port: u32, bytes: &[u8]) {
-        self.push((port, bytes.to_vec()));
-    }
+    /// The controllers that want it are to be told of a packet with these bytes.
+    fn tell(&mut self, report: Report, bytes: &[u8]);
 }
 
 /// Memory in which copies are changed.
@@ -146,6 +142,8 @@ pub(super) struct Going<'a, F, C> {
     is_on_desk: bool,
     /// The port by which the frame leaves.
     first: Option<u32>,
+    /// Controllers are told of it.
+    pub(super) is_told: bool,
     /// What ended it last.
     pub(super) why: Why,
 }
@@ -158,7 +156,18 @@ impl<'a, F: Frame, C: Copies> Going<'a, F, C> {
         desk: &'a mut Desk,
         (at, found): (At, Option<Found>),
     ) -> Going<'a, F, C> {
-        Going { frame, copies, desk, at, found, level: 0, is_on_desk: false, first: None, why: Why::NoAction }
+        Going {
+            frame,
+            copies,
+            desk,
+            at,
+            found,
+            level: 0,
+            is_on_desk: false,
+            first: None,
+            is_told: false,
+            why: Why::NoAction,
+        }
     }
 
     /// The port by which the frame leaves, if it does.
@@ -253,6 +262,14 @@ impl<'a, F: Frame, C: Copies> Going<'a, F, C> {
         if self.level > 0 {
             self.leave_as_copy();
         }
+    }
+
+    /// Controllers are told of it as it is now.
+    #[inline(never)]
+    pub(super) fn tell(&mut self, report: Report) {
+        let bytes = if self.is_frame() { self.frame.bytes() } else { self.desk.get(self.level) };
+        self.copies.tell(report, bytes);
+        self.is_told = true;
     }
 
     /// The first that leaves is no more what the packet is.

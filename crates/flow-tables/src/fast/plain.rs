@@ -66,7 +66,7 @@ impl Switch {
         let at = &mut parsed.at;
         // With a group, the flow itself changes nothing.
         let all = in_group.map_or(edit, |group| group.edit);
-        if matches!(end, End::Group(_) | End::Others(_)) || !at.try_edit(frame, &all) {
+        if matches!(end, End::Group(_) | End::Others(_) | End::Controllers(_)) || !at.try_edit(frame, &all) {
             return None;
         }
         last.meet(worker, slot, Counted::one(bytes), now);

@@ -52,6 +52,8 @@ pub(crate) enum End {
     /// All ports but the one that it came in by.
     Others(Others),
     Group(u32),
+    /// Controllers are told of it, by a copy of which so many bytes are wanted.
+    Controllers(u16),
 }
 
 /// All ports but the one that a packet came in by.
@@ -318,7 +320,10 @@ impl Leg {
 
     /// What has to be known of packets to carry it out.
     pub(crate) fn needs(&self) -> Needs {
-        Needs::all(self.ops.iter().map(|op| op.needs()))
+        let needs = Needs::all(self.ops.iter().map(|op| op.needs()));
+        // Controllers are told of it.
+        let told = matches!(self.act.end, End::Controllers(_)).then(|| Needs::of(Field::Metadata));
+        needs.and(told.unwrap_or_default())
     }
 
     /// How far it looks into frames.
@@ -339,12 +344,13 @@ impl Leg {
 }
 
 impl End {
-    /// Where an action leads to; nothing if that takes the interpreter: controllers, the tables anew, and bridging.
+    /// Where an action leads to; nothing if that takes the interpreter: the tables anew, and bridging.
     fn of(action: &Action) -> Option<End> {
         Some(match action {
             Action::Output { port: number::IN_PORT, .. } => End::InPort,
             Action::Output { port: number::ALL, .. } => End::Others(Others::All),
             Action::Output { port: number::FLOOD, .. } => End::Others(Others::Flood),
+            Action::Output { port: number::CONTROLLER, max_len } => End::Controllers(*max_len),
             Action::Output { port, .. } if *port <= number::MAX => End::Port(*port),
             Action::Group(group) => End::Group(*group),
             _ => return None,

@@ -9,10 +9,11 @@ use weir_openflow::oxm::VLAN_PRESENT;
 use self::labels::Entry;
 use super::frame::TAG;
 use super::going::LEVELS;
-use super::program::{ActionList, End, Leg, Op, Others};
+use super::program::{ActionList, End, Leg, Op};
+use super::steps::{MOST_STEPS, Step, Steps, Telling};
 use crate::compiled::Target;
 use crate::fields::Fields;
-use crate::groups::{Chosen, GroupSlot};
+use crate::groups::Chosen;
 use crate::index::Slot;
 use crate::parse::{self, VLAN_TYPES};
 use crate::pipeline::MAX_COPIES;
@@ -20,80 +21,8 @@ use crate::switch::Switch;
 use crate::tags::{FIRST_TYPE, LEAST};
 use crate::words::presence;
 
-/// Through more tables, groups and ports a packet goes by the interpreter.
-const MOST_STEPS: usize = 512;
-
 /// The ports of floods that make no packet have more than [`MAX_COPIES`], whatever else it meets: a step is two at most, a group and a bucket.
 pub(super) const MOST_FLOODED: usize = MAX_COPIES - 2 * MOST_STEPS;
-
-/// Part of the way of a packet.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
-    /// It met the flow of this slot in this table.
-    Flow {
-        table: u8,
-        slot: Slot,
-    },
-    /// No flow of this table matched.
-    Miss {
-        table: u8,
-    },
-    /// It goes on in the list that this flow applies, with the changes behind a way out.
-    More {
-        table: u8,
-        leg: u8,
-        slot: Slot,
-    },
-    /// The list that this flow wrote is carried out.
-    Written {
-        table: u8,
-        slot: Slot,
-    },
-    /// It goes to this bucket of the group in this slot.
-    Group {
-        bucket: u16,
-        slot: GroupSlot,
-    },
-    /// And to this one of the same group.
-    Bucket {
-        bucket: u16,
-        slot: GroupSlot,
-    },
-    /// What follows happens to a copy...
-    Apart,
-    /// ...and what follows now to what it is a copy of.
-    Back,
-    Port(u32),
-    Others(Others),
-    /// The port that it came in by: back goes only what is told so by the name (section 7.2.5).
-    SamePort,
-}
-
-/// The steps of a packet.
-#[derive(Clone, Debug)]
-pub(super) struct Steps {
-    all: Box<[Step; MOST_STEPS]>,
-    count: usize,
-}
-
-impl Steps {
-    pub(super) fn new() -> Steps {
-        Steps { all: Box::new([Step::SamePort; MOST_STEPS]), count: 0 }
-    }
-
-    #[inline]
-    fn push(&mut self, step: Step) -> Result<(), NeedsInterpreter> {
-        let place = self.all.get_mut(self.count).ok_or(NeedsInterpreter)?;
-        *place = step;
-        self.count += 1;
-        Ok(())
-    }
-
-    #[inline]
-    pub(super) fn iter(&self) -> impl Iterator<Item = Step> {
-        self.all.iter().take(self.count).copied()
-    }
-}
 
 /// What is known of a packet beside its fields, as it changes.
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +62,9 @@ pub(super) struct Way<'a> {
     level: usize,
     /// How many ports it was flooded to.
     flooded: usize,
+    /// The flow that it met last, and whether that says by what it applies what is followed.
+    met: (u8, Slot),
+    is_applied: bool,
 }
 
 /// It takes the interpreter.
@@ -147,7 +79,7 @@ impl<'a> Way<'a> {
         (known, ttl, tags): (Option<(u8, Slot)>, Option<u8>, usize),
         target: &'a Target,
     ) -> Way<'a> {
-        steps.count = 0;
+        steps.clear();
         let mpls = fields.get(Field::MplsLabel).map(|_| Entry::at(bytes, FIRST_TYPE + 2 + TAG * tags));
         let state = State { known, ttl, tags, mpls, pushed: 0, popped: 0, popped_tags: 0 };
         Way {
@@ -163,6 +95,8 @@ impl<'a> Way<'a> {
             has_copies: false,
             level: 0,
             flooded: 0,
+            met: (0, 0),
+            is_applied: false,
         }
     }
 
@@ -187,6 +121,7 @@ impl<'a> Way<'a> {
             };
             let program = flow.program.as_ref().ok_or(NeedsInterpreter)?;
             self.steps.push(Step::Flow { table: number, slot })?;
+            (self.met, self.is_applied) = ((number, slot), true);
             if program.meter.is_some_and(|meter| !only_drops(switch, meter)) {
                 return Err(NeedsInterpreter);
             }
@@ -213,6 +148,7 @@ impl<'a> Way<'a> {
         }
         let Some((table, slot, leg)) = written else { return Ok(()) };
         self.steps.push(Step::Written { table, slot })?;
+        self.is_applied = false;
         self.follow(switch, leg, true)
     }
 
@@ -238,6 +174,14 @@ impl<'a> Way<'a> {
     /// Follows changes to where they lead. What is known of the packet then is of no use to anybody if it `is_last`, and is what goes on otherwise.
     #[inline]
     fn follow(&mut self, switch: &Switch, leg: &Leg, is_last: bool) -> Result<(), NeedsInterpreter> {
+        let is_applied = self.is_applied;
+        let followed = self.follow_leg(switch, leg, is_last);
+        self.is_applied = is_applied;
+        followed
+    }
+
+    #[inline]
+    fn follow_leg(&mut self, switch: &Switch, leg: &Leg, is_last: bool) -> Result<(), NeedsInterpreter> {
         let mut leg = leg;
         loop {
             if !leg.ops.is_empty() {
@@ -257,7 +201,14 @@ impl<'a> Way<'a> {
                     }
                     Step::Others(others)
                 }
+                // They have a copy, made at once: what changes the packet from now on changes the frame.
+                End::Controllers(max_len) => {
+                    let ((table, slot), is_applied) = (self.met, self.is_applied);
+                    let metadata = self.fields.get(Field::Metadata).unwrap_or_default() as u64;
+                    return self.steps.tell(Telling { table, slot, is_applied, max_len, metadata });
+                }
                 End::Group(number) => {
+                    self.is_applied = false;
                     let chosen = switch.groups.find(number, self.fields, &switch.ports).ok_or(NeedsInterpreter)?;
                     match chosen.legs {
                         [Some(next)] if is_last || next.ops.is_empty() => {

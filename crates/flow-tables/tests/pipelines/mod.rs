@@ -319,7 +319,7 @@ pub fn groups() -> Vec<GroupMod> {
                 bucket(vec![Action::PopVlan, out(number::IN_PORT)], 0),
             ],
         ),
-        // One copy too deep; to controllers too; without a bucket.
+        // One copy too deep; to controllers, too; without a bucket.
         add(
             10,
             GroupKind::All,
@@ -397,5 +397,5 @@ pub fn counted(switch: &Switch, now: u64) -> Vec<Reply> {
     .collect()
 }
 
-/// What left, in order, or why nothing did.
+/// What left, in order, and then what controllers are told; or why nothing did.
 pub type Became = Result<Vec<(u32, Vec<u8>)>, Why>;

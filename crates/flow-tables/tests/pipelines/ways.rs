@@ -1,6 +1,9 @@
 //! Both ways of frames through a pipeline: the fast path, and what the definition says.
 
-use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Outcome, Packet, Switch, Verdict, Worker};
+use weir_flow_tables::{
+    CodeState, Copies, ForController, Forwarded, Frame, Frames, Outcome, Packet, Report, Switch, Verdict, Worker,
+};
+use weir_openflow::port::number;
 
 use super::{Became, counted};
 
@@ -71,6 +74,49 @@ impl Frame for Buffer {
     }
 }
 
+/// What leaves behind a frame, and what controllers are told.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    sent: Vec<(u32, Vec<u8>)>,
+    told: Vec<ForController>,
+}
+
+impl Copies for Copied {
+    fn send(&mut self, port: u32, bytes: &[u8]) {
+        self.sent.push((port, bytes.to_vec()));
+    }
+
+    fn tell(&mut self, report: Report, bytes: &[u8]) {
+        self.told.push(report.with(bytes));
+    }
+}
+
+impl Copied {
+    /// What became of a packet whose frame is this now.
+    pub fn became(self, forwarded: Forwarded, frame: &[u8]) -> Became {
+        let first = match forwarded {
+            // The frame goes before its copies.
+            Forwarded::Sent(port) => Some((port, frame.to_vec())),
+            Forwarded::Told => {
+                assert!(self.sent.is_empty() && !self.told.is_empty(), "{self:?}");
+                None
+            }
+            Forwarded::Dropped(why) => {
+                assert_eq!(self, Copied::default(), "there is nothing that they are copies of");
+                return Err(why);
+            }
+        };
+        Ok(first.into_iter().chain(self.sent).chain(self.told.iter().map(told)).collect())
+    }
+}
+
+/// What controllers are told, in writing.
+fn told(told: &ForController) -> (u32, Vec<u8>) {
+    let ForController { reason, table, cookie, max_len, packet } = told;
+    let text = format!("{reason:?} {table} {cookie} {max_len} {:?} {:x?}", told.matches(), packet.bytes);
+    (number::CONTROLLER, text.into_bytes())
+}
+
 /// Frames of a batch, and what is known of them.
 pub struct Known {
     frames: Frames,
@@ -80,7 +126,7 @@ pub struct Known {
 /// Takes a frame of those that are known by the fast path where that goes; what became of it, and whether it did.
 pub fn forward(switch: &mut Switch, (number, known): (usize, &mut Known), bytes: &[u8], now: u64) -> Option<Became> {
     let before = counted(switch, now);
-    let (Known { frames, buffers }, mut copies) = (known, Vec::new());
+    let (Known { frames, buffers }, mut copies) = (known, Copied::default());
     let frame = &mut buffers[number];
     let became = take(switch, number, frame, frames, &mut copies, now);
     let untouched = Buffer::of(bytes);
@@ -89,17 +135,9 @@ pub fn forward(switch: &mut Switch, (number, known): (usize, &mut Known), bytes:
     }
     if became.is_none() {
         assert_eq!(counted(switch, now), before, "it gave up, and counted something");
-        assert_eq!((frame.bytes(), &copies), (bytes, &Vec::new()));
+        assert_eq!((frame.bytes(), &copies), (bytes, &Copied::default()));
     }
-    let frame = frame.bytes().to_vec();
-    became.map(|became| match became {
-        // The frame goes before its copies.
-        Forwarded::Sent(port) => Ok([vec![(port, frame)], copies].concat()),
-        Forwarded::Dropped(why) => {
-            assert_eq!(copies, [], "there is nothing that they are copies of");
-            Err(why)
-        }
-    })
+    became.map(|became| copies.became(became, frame.bytes()))
 }
 
 /// Takes one frame the short way if that goes, or else the longer one, and counts.
@@ -108,7 +146,7 @@ pub fn take(
     number: usize,
     frame: &mut Buffer,
     frames: &mut Frames,
-    copies: &mut Vec<(u32, Vec<u8>)>,
+    copies: &mut Copied,
     now: u64,
 ) -> Option<Forwarded> {
     let before = frame.bytes().to_vec();
@@ -143,15 +181,12 @@ pub fn take_all(switch: &Switch, worker: Worker, packets: &Packets, batch: usize
             all.for_each(|(number, (hastened, frame))| *hastened = short.take(number, frame));
         }
         for ((number, frame), ((port, _), hastened)) in buffers.iter_mut().enumerate().zip(batch.iter().zip(hastened)) {
-            let mut copies = Vec::new();
+            let mut copies = Copied::default();
             let led = if is_led { switch.lead(frame, *port, &mut known, 0) } else { hastened };
             let number = if is_led { 0 } else { number };
             let forwarded =
                 led.map(Forwarded::Sent).or_else(|| switch.forward(number, frame, &mut known, &mut copies, 0));
-            became.push(forwarded.map(|forwarded| match forwarded {
-                Forwarded::Sent(port) => Ok([vec![(port, frame.bytes().to_vec())], copies].concat()),
-                Forwarded::Dropped(why) => Err(why),
-            }));
+            became.push(forwarded.map(|forwarded| copies.became(forwarded, frame.bytes())));
         }
         switch.settle(&mut known, 0);
     }
@@ -161,11 +196,15 @@ pub fn take_all(switch: &Switch, worker: Worker, packets: &Packets, batch: usize
 /// The same by definition.
 pub fn by_definition(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> Became {
     let Verdict { outcomes, why } = switch.judge(Packet::new(port, bytes.to_vec()), now);
-    let sent = outcomes.into_iter().map(|outcome| match outcome {
-        Outcome::Sent { port, bytes, .. } => (port, bytes),
-        other => panic!("{other:?}"),
-    });
-    let sent: Vec<_> = sent.collect();
+    let (mut sent, mut for_controllers) = (Vec::new(), Vec::new());
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Sent { port, bytes, .. } => sent.push((port, bytes)),
+            Outcome::Controller(packet) => for_controllers.push(told(&packet)),
+            other @ Outcome::Normal(_) => panic!("{other:?}"),
+        }
+    }
+    sent.extend(for_controllers);
     if sent.is_empty() { Err(why) } else { Ok(sent) }
 }
 
