@@ -126,3 +126,74 @@ fn a_router_wired_by_hand_keeps_every_packet_and_its_order() {
         assert!(weir_wire::checksum::is_valid(&out[14..34]));
     }
 }
+
+/// A step that sends to a neighbour of a router beside it, on two workers, and what else comes to the router.
+const FOLLOWING: &str = r#"
+    port { name = "in", device = "mem:replay=in.pcap,rate=20 kpps" }
+    port { name = "out", device = "mem:null" }
+    port { name = "up", device = "joint:up" }
+    port { name = "r", device = "joint:up", address = "10.0.0.1/24" }
+    wiring { workers = { 0, 1 }, layout = "distributor", receive = { ["in"] = "check", up = "answers" }, stages = {
+        check = { kind = "ipv4-check", any_station = true, ways = { out = "send", options = "drop", arp = "drop" } },
+        send = { kind = "ipv4-rewrite", from = "out", to = "10.0.0.2%r",
+                 ways = { out = "port out", expired = "drop", ["too-big"] = "drop", unresolved = "port up" } },
+        answers = { kind = "discard", ways = { out = "drop" } },
+    } }
+    router { ports = { "r" } }
+"#;
+
+/// Packets that have left the step by a way.
+fn left_by(stats: &Value, way: &str) -> u64 {
+    let stages = stats["stages"].as_array().unwrap().iter().filter(|stage| stage["name"] == "wiring.send");
+    stages.filter_map(|stage| stage["ways"][way].as_u64()).sum()
+}
+
+/// Waits until packets leave the step by one way, and no more by the other.
+fn settles_on(running: &Running, way: &str, other: &str) {
+    common::until(&format!("packets leave by {way} alone"), || {
+        let before = running.json(&["show", "stats"]);
+        running.wait_for(&["show", "stats"], |stats| {
+            [way, other].iter().map(|way| left_by(stats, way) - left_by(&before, way)).sum::<u64>() > 2000
+        });
+        let after = running.json(&["show", "stats"]);
+        check_account(&after);
+        left_by(&after, other) == left_by(&before, other)
+    });
+}
+
+#[test]
+fn a_step_follows_a_neighbour_through_changes_and_reloads() {
+    let folder = Folder::new("following");
+    folder.write("in.pcap", pcap(&frames(100)));
+    let running = Running::start(&folder, FOLLOWING, &["--json"]);
+    let add = || running.say(&["neighbor", "add", "10.0.0.2", "mac", "02:00:00:00:08:08"]);
+    let del = || running.say(&["neighbor", "del", "10.0.0.2"]);
+    settles_on(&running, "unresolved", "out");
+    add();
+    settles_on(&running, "out", "unresolved");
+
+    // A router built anew, the wiring as it is: it has the neighbour that was added, and is the one that is followed.
+    folder.write("weir.lua", FOLLOWING.replace("router { ", "router { limits = { routes = 4096 }, "));
+    running.say(&["reload"]);
+    settles_on(&running, "out", "unresolved");
+    del();
+    settles_on(&running, "unresolved", "out");
+
+    // The wiring built anew; and then another router in the place of this one, which has the neighbour.
+    let wiring = FOLLOWING.replace(r#"layout = "distributor""#, r#"layout = "distributor", spread_by = "source""#);
+    folder.write("weir.lua", &wiring);
+    running.say(&["reload"]);
+    add();
+    settles_on(&running, "out", "unresolved");
+    del();
+    let other = r#"router { name = "other", neighbors = { ["10.0.0.2"] = "02:00:00:00:07:07" }, "#;
+    folder.write("weir.lua", wiring.replace("router { ", other));
+    running.say(&["reload"]);
+    settles_on(&running, "out", "unresolved");
+    folder.write("weir.lua", wiring.replace("router { ", r#"router { name = "other", "#));
+    running.say(&["reload"]);
+    settles_on(&running, "unresolved", "out");
+    let (printed, status) = running.stop_by("TERM");
+    assert_eq!(status, Some(0));
+    check_account(&serde_json::from_str(&printed).unwrap());
+}

@@ -1,14 +1,18 @@
-"""Routers whose fast path is wired by hand, of the router's steps or of a script, and which hand all else to a router's slow path by joints: they answer
-Linux hosts as a router does. And tables of the script that are changed while packets flow."""
+"""Routers whose fast path is wired by hand, of the router's steps, with a script between them or not, and which hand all else to a router's slow path by
+joints: they answer Linux hosts as a router does. The fast path follows what the router learns of next hops, and a script's tables are changed while
+packets flow."""
 
+import itertools
 import pathlib
 import re
 import shutil
 import tempfile
+import time
 
 from lab import PATIENCE
-from lab.hosts import PATIENT, Between, check_answered, ping, speaks_ipv6
+from lab.hosts import HOST_MACS, PATIENT, Between, Stream, check_all_arrived, check_answered, numbers, ping, speaks_ipv6
 from lab.netns import Lab
+from lab.packets import ARP, Ether, raw
 from lab.weir import check_account, wait_for
 
 _CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
@@ -115,7 +119,13 @@ def _answers6(net, forwarded):
 
 
 def _passed(net, stages):
-    return sum(stage["packets"] for stage in net.weir.stats()["stages"] if stage["name"] in stages)
+    """Packets that these stages have sent to their next hops."""
+    return sum(stage["ways"].get("out", 0) for stage in net.weir.stats()["stages"] if stage["name"] in stages)
+
+
+def _known(net, address):
+    """The Ethernet address that the router knows of a neighbour."""
+    return next((row["mac"] for row in net.weir.show("neighbors") if row["address"] == address), None)
 
 
 def test_steps_leave_to_the_router_what_is_its():
@@ -123,6 +133,54 @@ def test_steps_leave_to_the_router_what_is_its():
     with Lab() as lab:
         net = Between(lab, _config("wired-router-answers.lua"))
         _answers(net, ("wiring.lan-to-1", "wiring.wan-to-2"))
+        net.weir.stop()
+
+
+def test_steps_follow_hosts_that_get_other_addresses():
+    """Linux hosts of which nobody has written down where they are: the fast path sends to where the router finds them, and follows."""
+    with Lab() as lab:
+        net = Between(lab, _config("wired-router-answers.lua"))
+        stages = ("wiring.lan-to-1", "wiring.wan-to-2")
+        ping(net.lan, "198.51.100.1", 5, interval=0.2)
+        for n in range(1, 4):
+            for host, address in ((net.lan, "10.0.0.2"), (net.wan, "192.0.2.254")):
+                mac = f"02:00:00:00:0{n}:{address[-1]}0"
+                host.run("sysctl", "-qw", "net.ipv4.conf.eth0.arp_notify=1")
+                host.run("ip", "link", "set", "dev", "eth0", "address", mac)
+                assert wait_for(lambda address=address, mac=mac: _known(net, address) == mac), net.weir.show("neighbors")
+                before = _passed(net, stages)
+                ping(net.lan, "198.51.100.1", 50)
+                assert _passed(net, stages) - before >= 100, "questions and answers go by the fast path"
+        check_account(net.weir.stats())
+        net.check_against_kernel()
+        net.weir.stop()
+
+
+def test_no_packet_is_lost_while_a_next_hop_moves():
+    """Packets flow to a next hop that says again and again that it has another Ethernet address: all go by the fast path, to the one or the other."""
+    with Lab() as lab:
+        net = Between(lab, _config("wired-router-answers.lua"), bare=True)
+        macs = (HOST_MACS["wan"], "02:00:00:00:01:fe")
+
+        def asks(mac):
+            """The next hop asks for the router, which learns where it is."""
+            question = ARP(op="who-has", hwsrc=mac, psrc="192.0.2.254", pdst="192.0.2.1")
+            net.wan_wire.send(raw(Ether(src=mac, dst="ff:ff:ff:ff:ff:ff") / question))
+            assert wait_for(lambda: _known(net, "192.0.2.254") == mac), net.weir.show("neighbors")
+
+        asks(macs[0])
+        stream = Stream(net.lan_wire, 2000, sink=net.wan_wire)
+        moves = 6
+        for mac in itertools.islice(itertools.cycle(macs), 1, 1 + moves):
+            time.sleep(0.2)
+            asks(mac)
+        time.sleep(0.2)
+        sent = stream.stop()
+        check_all_arrived(net.wan_wire, sent)
+        places = [frame[:6].hex(":") for frame in net.wan_wire.frames() if numbers([frame])]
+        assert [place for place, _ in itertools.groupby(places)] == [macs[n % 2] for n in range(1 + moves)]
+        assert _passed(net, ("wiring.lan-to-1",)) == sent, "none went by the router"
+        check_account(net.weir.stats())
         net.weir.stop()
 
 
@@ -136,11 +194,11 @@ def test_steps_of_both_families_leave_to_the_router_what_is_its():
 
 
 def test_a_script_leaves_to_the_router_what_is_its():
-    """The same with the fast path in Lua; and its routes change while packets flow."""
+    """The same with routes of a script; and they change while packets flow."""
     with Lab() as lab, tempfile.TemporaryDirectory(prefix="weir-lua-router-") as folder:
         shutil.copy(_CONFIGS / "lua/router.lua", folder)
         net = Between(lab, _config("lua-router.lua"), arguments=("--allow-lua-stages",), folder=folder)
-        _answers(net, ("wiring.from-lan", "wiring.from-wan"))
+        _answers(net, ("wiring.lan-to-1", "wiring.wan-to-2"))
         # A host behind 10.0.0.2 that no route leads to: what is for it goes back to the gateway on wan.
         net.lan.run("ip", "address", "add", "10.1.0.1/32", "dev", "lo")
         assert _is_unanswered(net.wan, "10.1.0.1")

@@ -10,7 +10,7 @@ use weir_stage::graph::Node;
 use weir_stage::{Configured, Env, Graph, GraphError, InterfaceConfig, PortConfig, PortFacts, PortInfo};
 
 use super::routed::{self, Sides};
-use super::{control, interface, joint, meant};
+use super::{control, interface, joint, meant, neighbor};
 use crate::catalogue;
 
 choice! {
@@ -310,6 +310,7 @@ impl Loaded {
         let mut errors = self.check_devices();
         errors.extend(joint::check(self));
         errors.extend(interface::check(self));
+        errors.extend(neighbor::check(self));
         errors.extend(self.check_owners());
         errors.extend(self.check_workers());
         if schemas_hold {

@@ -187,6 +187,26 @@ impl Loaded {
         named.or_else(|| self.functions_on(port).next()).map(Configured::name)
     }
 
+    /// The function that has the interface of this name, be it declared or the untagged one of a port; none where nobody has it, or a function
+    /// that has no interfaces.
+    pub(super) fn interface_owner(&self, name: &str) -> Option<&Configured> {
+        let declared = self.interfaces.iter().find(|(known, ..)| known == name);
+        if let Some((_, config, element)) = declared {
+            let owner = owner_of(self, config, element).ok().flatten()?;
+            return self.functions().iter().find(|function| function.name() == owner);
+        }
+        let (_, config, _) = self.ports.iter().find(|(known, ..)| known == name && !is_side(known))?;
+        let owner = self.untagged_owner(name, config.of.as_deref())?;
+        self.functions().iter().find(|function| function.name() == owner && function.has_interfaces_on(name))
+    }
+
+    /// The names of the interfaces that functions have, declared and untagged ones.
+    pub(super) fn interfaces_owned(&self) -> BTreeSet<&str> {
+        let declared = self.interfaces.iter().map(|(name, ..)| name.as_str());
+        let all = self.ports.iter().map(|(name, ..)| name.as_str()).chain(declared);
+        all.filter(|name| self.interface_owner(name).is_some()).collect()
+    }
+
     /// The declared interfaces as functions see them. Of ports that functions share, the untagged interfaces are among them, and that those of a
     /// routed side are nobody's, unless an interface is declared for them.
     pub(crate) fn interface_infos(&self) -> Vec<InterfaceInfo> {

@@ -9,6 +9,7 @@ mod failure;
 mod interface;
 mod joint;
 mod meant;
+mod neighbor;
 mod placing;
 mod ports;
 mod reload;
@@ -187,7 +188,7 @@ impl Supervisor {
     }
 
     /// Tells functions how the links of their ports are, and how fast: many devices know only once they are open, after functions were built. And with whom
-    /// they share ports.
+    /// they share ports, and to which of their neighbours others send.
     pub(crate) fn tell_of_ports(&self) {
         let now = self.engine.now();
         for open in self.ports.values() {
@@ -198,6 +199,7 @@ impl Supervisor {
         }
         shared::tell(&self.functions, &self.loaded.interface_infos(), now);
         shared::tell_of_far_ends(&self.functions, &self.ports);
+        neighbor::tell(&self.functions, &self.loaded);
     }
 
     #[allow(clippy::type_complexity, reason = "a port on its way to being opened")]

@@ -12,8 +12,8 @@ use weir_net::nexthop::{Inlet, NextHop};
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
-    FlowSource, Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others, RequestError, Saved,
-    ShowRows, Stage,
+    FlowSource, FollowedNeighbor, Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others,
+    RequestError, Saved, ShowRows, Stage,
 };
 use weir_table::lpm4::Lookup4;
 
@@ -373,6 +373,10 @@ impl Instance for Running {
 
     fn share_with(&self, others: Others, now: u64) {
         lock(&self.shared).share_with(others, now);
+    }
+
+    fn publish_neighbors(&self, followed: Vec<Arc<FollowedNeighbor>>) {
+        lock(&self.shared).set_followed(followed);
     }
 
     fn host_side(&self, vrf: &str) -> Option<Arc<dyn HostSide>> {

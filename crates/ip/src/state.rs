@@ -4,6 +4,7 @@ pub(crate) mod addresses;
 mod adopt;
 pub(crate) mod advertise;
 pub(crate) mod checks;
+mod followed;
 pub(crate) mod links;
 pub(crate) mod missing;
 pub(crate) mod named;
@@ -39,6 +40,7 @@ use crate::load::{General, Wanted};
 use crate::slow::answer::{ERRORS, ErrorKind};
 use crate::state::addresses::Addresses;
 use crate::state::advertise::Advertise;
+use crate::state::followed::Followed;
 use crate::state::links::{Ledger, neighbors_on};
 use crate::state::missing::Missing;
 use crate::state::named::Named;
@@ -88,6 +90,8 @@ pub(crate) struct Control {
     pub(crate) named: Named,
     /// What is kept for Linux.
     pub(crate) hosts: Hosts,
+    /// Neighbours that stages of other functions send to.
+    followed: Followed,
     /// Own addresses, broadcasts and connected networks that there was no room for.
     pub(crate) refused: BTreeMap<Network, Refusal>,
     /// What the slow path has to do: messages to send, packets to let go.
@@ -148,6 +152,7 @@ impl Control {
             missing: Missing::default(),
             named: Named::default(),
             hosts: Hosts::default(),
+            followed: Followed::default(),
             refused: BTreeMap::new(),
             outbox: Vec::new(),
             next_look: 0,
@@ -280,6 +285,7 @@ impl Control {
                     IpAddr::V6(address) => self.note_used(now, interface, address),
                 }
             }
+            self.resolve_followed(now);
         }
         let is_more = self.catch_up(self.left_of_a_turn(before));
         self.routing.tidy(self.left_of_a_turn(before));

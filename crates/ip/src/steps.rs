@@ -7,7 +7,7 @@ mod rewrite;
 mod route;
 
 pub use check::{Check6Config, CheckConfig, Ipv4Check, Ipv6Check};
-pub use rewrite::{Ipv4Rewrite, Ipv6Rewrite, Rewrite6Config, RewriteConfig};
+pub use rewrite::{Ipv4Rewrite, Ipv6Rewrite, Recipient, Rewrite6Config, RewriteConfig};
 pub use route::{Ipv4Route, Ipv6Route, Route6Config, RouteConfig};
 
 use weir_packet::LaneId;

@@ -18,6 +18,7 @@ use crate::graph::{Graph, GraphError};
 use crate::instance::Instance;
 use crate::interface::InterfaceInfo;
 use crate::kind::Prepared;
+use crate::neighbor::NamedInterface;
 use crate::port::PortFacts;
 use crate::request::{Show, Verb};
 use crate::service::Need;
@@ -267,6 +268,11 @@ pub trait Function: Sync + 'static {
     /// and batches need, so that what waits never starves what is received.
     fn holds(&self, _given: &Given<'_, Self::Config>) -> usize {
         0
+    }
+
+    /// The interfaces of other functions on whose links are neighbours that its stages send to, each where a key names it.
+    fn neighbors_on(&self, _given: &Given<'_, Self::Config>) -> Vec<NamedInterface> {
+        Vec::new()
     }
 
     /// What it needs done beside packets while it runs.

@@ -11,6 +11,7 @@ use crate::flows::FlowSource;
 use crate::function::{Description, Ground};
 use crate::graph::{Graph, GraphError};
 use crate::host::HostSide;
+use crate::neighbor::FollowedNeighbor;
 use crate::port::LinkSpeed;
 use crate::request::{RequestError, Saved, ShowRows, whole};
 use crate::share::{Beyond, InterfaceSet, Others};
@@ -101,6 +102,15 @@ pub trait Instance: Any + Send + Sync {
 
     /// What lies beyond one of its ports that is an end of a joint: told whenever interfaces there may have come or gone.
     fn joined_to(&self, _port: u16, _beyond: &Beyond) {}
+
+    /// The neighbours of other functions that its stages send to.
+    fn followed(&self) -> Vec<Arc<FollowedNeighbor>> {
+        Vec::new()
+    }
+
+    /// From now on stages of others send to these neighbours on links of its interfaces, and to none else: it publishes what it knows of them, and
+    /// keeps those known to which there are packets.
+    fn publish_neighbors(&self, _followed: Vec<Arc<FollowedNeighbor>>) {}
 
     /// Its side of what it has in common with the Linux network namespace that speaks for a VRF of this name.
     fn host_side(&self, _vrf: &str) -> Option<Arc<dyn HostSide>> {

@@ -1,12 +1,14 @@
 //! Stages that a configuration wires by hand: what a kind of stage says of itself, and what makes stages of it.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use weir_config::{ConfigError, Element, ErrorKind, Path, Schema, Setting, Value};
 
 use crate::function::{Env, Ground};
 use crate::graph::GraphError;
 use crate::instance::Notice;
+use crate::neighbor::{FollowedNeighbor, NamedInterface};
 use crate::request::{RequestError, Saved, Show, ShowRows, Verb, whole};
 use crate::stage::{Declaration, Stage};
 
@@ -31,6 +33,11 @@ pub trait StageKind: Sync {
     /// Packets that a stage may hold for long; see [`Function::holds`](crate::Function::holds).
     fn holds(&self, _settings: &Settings<'_>) -> usize {
         0
+    }
+
+    /// See [`Function::neighbors_on`](crate::Function::neighbors_on).
+    fn neighbors_on(&self, _settings: &Settings<'_>) -> Vec<NamedInterface> {
+        Vec::new()
     }
 
     /// The changes that can be asked of its stages while they run. The first argument of each is a name among those of one stage, such as that of a
@@ -114,6 +121,11 @@ pub trait MakeStage: Any + Send + Sync {
         Ok(Box::new(|_| {}))
     }
 
+    /// As [`Instance::followed`](crate::Instance::followed), of its stages.
+    fn followed(&self) -> Vec<Arc<FollowedNeighbor>> {
+        Vec::new()
+    }
+
     /// As [`Instance::lacks`](crate::Instance::lacks), of its stages.
     fn lacks(&self) -> Vec<String> {
         Vec::new()
@@ -179,6 +191,11 @@ impl Settings<'_> {
     pub fn read<T: Setting>(&self) -> Result<T, Vec<ConfigError>> {
         let wrong = || self.element.error(ErrorKind::Malformed, &self.path, "cannot be read as its schema says");
         T::read(self.value).ok_or_else(|| vec![wrong()])
+    }
+
+    /// An interface that one of them names.
+    pub fn interface(&self, key: &str, name: impl Into<String>) -> NamedInterface {
+        NamedInterface { name: name.into(), path: self.path.field(key).to_string() }
     }
 
     /// An error about one of them.

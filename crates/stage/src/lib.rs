@@ -9,6 +9,7 @@
 //! - [`HostSide`]: what a function has in common with a Linux network namespace that speaks for it.
 //! - [`ChannelSide`]: what a function has in common with the controllers that drive it.
 //! - [`FlowSource`]: what a function tells collectors of flows.
+//! - [`FollowedNeighbor`]: a neighbour of one function that stages of another send to.
 //! - [`StageKind`], [`MakeStage`]: what a stage is to a configuration that wires stages by hand.
 //! - [`ownership`]: whose state is that packets write, and how packets get there.
 //! - [`device`]: the texts that name devices.
@@ -34,6 +35,7 @@ pub mod host;
 pub mod instance;
 pub mod interface;
 pub mod kind;
+pub mod neighbor;
 pub mod ownership;
 pub mod paths;
 pub mod port;
@@ -60,6 +62,7 @@ pub use host::{Difference, Frames, HostHop, HostInterface, HostRoute, HostSide, 
 pub use instance::{Instance, Notice, Stateless};
 pub use interface::{InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
 pub use kind::{DescribeStage, MakeStage, Plain, Prepared, Settings, StageKind, TakeBack};
+pub use neighbor::{FollowedNeighbor, NamedInterface};
 pub use paths::Paths;
 pub use port::{DeviceStats, JOINT, LinkSpeed, MAX_WAIT, Medium, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
 pub use program::{AnyDescription, AnyFunction, Configured};

@@ -11,6 +11,7 @@ use crate::function::{Description, Env, Function, Given, Ground, Import, Layout,
 use crate::graph::{Graph, GraphError};
 use crate::instance::Instance;
 use crate::kind::Prepared;
+use crate::neighbor::NamedInterface;
 use crate::request::{Show, Verb};
 use crate::service::Need;
 use crate::share::Switched;
@@ -85,6 +86,7 @@ pub struct Configured {
     holds: usize,
     permissions: Vec<&'static str>,
     balances: bool,
+    neighbors_on: Vec<NamedInterface>,
     needs: Vec<Need>,
 }
 
@@ -156,6 +158,11 @@ impl Configured {
     /// Whether interfaces may be declared on any of its ports.
     pub fn has_interfaces(&self) -> bool {
         self.ports.iter().any(|port| port.has_interfaces)
+    }
+
+    /// See [`Function::neighbors_on`].
+    pub fn neighbors_on(&self) -> &[NamedInterface] {
+        &self.neighbors_on
     }
 
     /// See [`Function::needs`].
@@ -287,6 +294,7 @@ impl<F: Function> AnyFunction for F {
             holds,
             permissions,
             balances: self.balances(),
+            neighbors_on: self.neighbors_on(&given),
             needs: self.needs(&given),
             placement,
             config,

@@ -11,8 +11,8 @@ use weir_simd::Kernel;
 use weir_stage::ownership::Own;
 use weir_stage::ownership::balance::MakeBalancer;
 use weir_stage::{
-    FlowSource, Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others, RequestError, Saved,
-    ShowRows, Stage,
+    FlowSource, FollowedNeighbor, Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others,
+    RequestError, Saved, ShowRows, Stage,
 };
 
 use crate::across::{Across, ReachOf};
@@ -306,6 +306,10 @@ impl Instance for Running {
 
     fn share_with(&self, others: Others, now: u64) {
         self.layer.share_with(others, now);
+    }
+
+    fn publish_neighbors(&self, followed: Vec<Arc<FollowedNeighbor>>) {
+        self.layer.publish_neighbors(followed);
     }
 
     fn host_side(&self, vrf: &str) -> Option<Arc<dyn HostSide>> {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use weir_ip::FunctionRoutes;
 use weir_stage::{
-    FlowSource, Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others, Place, RequestError,
-    Saved, ShowRows, Stage, To,
+    FlowSource, FollowedNeighbor, Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others, Place,
+    RequestError, Saved, ShowRows, Stage, To,
 };
 
 use crate::config::LwaftrConfig;
@@ -196,6 +196,10 @@ impl Instance for Running {
 
     fn share_with(&self, others: Others, now: u64) {
         self.layer.share_with(others, now);
+    }
+
+    fn publish_neighbors(&self, followed: Vec<Arc<FollowedNeighbor>>) {
+        self.layer.publish_neighbors(followed);
     }
 
     fn host_side(&self, vrf: &str) -> Option<Arc<dyn HostSide>> {

@@ -36,3 +36,4 @@ mod urpf_nft;
 mod vrfs;
 mod wired;
 mod wired6;
+mod wired_neighbors;

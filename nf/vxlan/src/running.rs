@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use weir_config::PortName;
 use weir_stage::{
-    Graph, GraphError, HostSide, Instance, InterfaceSet, Notice, Others, Place, RequestError, Saved, Show, ShowRows,
-    Stage, To, whole,
+    FollowedNeighbor, Graph, GraphError, HostSide, Instance, InterfaceSet, Notice, Others, Place, RequestError, Saved,
+    Show, ShowRows, Stage, To, whole,
 };
 
 use crate::config::{TunnelConfig, VxlanConfig};
@@ -137,6 +137,10 @@ impl Instance for Running {
 
     fn share_with(&self, others: Others, now: u64) {
         self.layer.share_with(others, now);
+    }
+
+    fn publish_neighbors(&self, followed: Vec<Arc<FollowedNeighbor>>) {
+        self.layer.publish_neighbors(followed);
     }
 
     fn host_side(&self, vrf: &str) -> Option<Arc<dyn HostSide>> {

@@ -7,7 +7,7 @@ use weir_config::{
     ConfigError, Element, ErrorKind, Errors, Key, KeySchema, Length, NAME, Path, PortName, Presence, Schema, Setting,
     Table, Type, Value, config, nearest,
 };
-use weir_stage::{Case, DescribeStage, Env, Function, Given, Settings, Show, StageKind, Verb};
+use weir_stage::{Case, DescribeStage, Env, Function, Given, NamedInterface, Settings, Show, StageKind, Verb};
 
 use crate::cases;
 use crate::running::{COLUMNS, Described, Part, TABLE, Wires};
@@ -127,6 +127,12 @@ impl Function for Wiring {
         let mut each = 0;
         self.each(given.element, |_, kind, settings| each += kind.holds(settings));
         each * given.placement.workers.len()
+    }
+
+    fn neighbors_on(&self, given: &Given<'_, WiringConfig>) -> Vec<NamedInterface> {
+        let mut all = Vec::new();
+        self.each(given.element, |_, kind, settings| all.extend(kind.neighbors_on(settings)));
+        all
     }
 
     fn describe(&self, given: &Given<'_, WiringConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {

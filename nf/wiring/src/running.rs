@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use weir_config::{ConfigError, Element, Errors};
 use weir_stage::{
-    DescribeStage, Description, Env, Graph, GraphError, Ground, Instance, MakeStage, NodeId, Notice, Place, PortInfo,
-    Prepared, RequestError, Saved, Settings, ShowRows, StageKind, To, whole,
+    DescribeStage, Description, Env, FollowedNeighbor, Graph, GraphError, Ground, Instance, MakeStage, NodeId, Notice,
+    Place, PortInfo, Prepared, RequestError, Saved, Settings, ShowRows, StageKind, To, whole,
 };
 
 use crate::discard::{Discarding, NEVER};
@@ -155,6 +155,10 @@ impl Instance for Running {
 
     fn sketch(&self, _replica: usize) -> Result<Graph, GraphError> {
         self.0.draw(|graph, part, name, place| Ok(graph.add_declared(name, part.make.declare(), place)))
+    }
+
+    fn followed(&self) -> Vec<Arc<FollowedNeighbor>> {
+        self.0.parts.iter().flat_map(|part| part.make.followed()).collect()
     }
 
     fn lacks(&self) -> Vec<String> {

@@ -192,7 +192,7 @@ pub fn labelling() -> impl Strategy<Value = Vec<FlowMod>> {
         prop::sample::select(vec![out(1), out(2), out(3), Action::Group(3), Action::Group(5), Action::Group(14)]);
     let tags = prop::sample::select(vec![Action::PushVlan(0x8100), Action::PopVlan, Action::DecNwTtl]);
     let change = prop_oneof![4 => labels(), 1 => tags];
-    let list = (proptest::collection::vec(change, 1..4), prop::option::weighted(0.7, ways));
+    let list = (proptest::collection::vec(change, 1..4), prop::option::weighted(0.95, ways));
     let one = (0..TABLES, 0_u16..4, fields(), list).prop_flat_map(|(table, priority, fields, (changes, way))| {
         (table + 1..=TABLES).prop_map(move |next| {
             let actions = changes.iter().cloned().chain(way.clone()).collect();

@@ -233,6 +233,7 @@ impl Control {
         self.hosts.forget(id);
         self.ledger.gone.insert(id, gone.vrf);
         self.resolve_named(&gone.name);
+        self.publish_on_named(&gone.name);
     }
 
     /// Forgets the neighbours on an interface that goes.
@@ -273,6 +274,7 @@ impl Control {
         let Some(interface) = self.interfaces.get(id) else { return };
         if !interface.up {
             self.interfaces.close(id);
+            self.publish_on(id);
         }
         self.routing.fib().note_change();
         if self.hosts.are_any() {
@@ -311,6 +313,7 @@ impl Control {
             true => drop(self.ledger.waiting.insert(id)),
             false => drop(self.ledger.waiting.remove(&id)),
         }
+        self.publish_on(id);
         self.routing.fib().note_change();
     }
 

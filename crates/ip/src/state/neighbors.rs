@@ -139,10 +139,12 @@ impl Control {
                     let hop = Hop::ViaOn(address.into(), interface);
                     _ = self.routing.replace(self.host(interface, address), RouteSource::Learned, &[hop]);
                 }
+                self.publish_on(interface);
             }
             Event::Failed { interface, address } | Event::Removed { interface, address } => {
                 _ = self.routing.remove(self.host(interface, address), RouteSource::Learned);
                 self.routing.set_mac(interface, address.into(), None);
+                self.publish_on(interface);
             }
             Event::DuplicateAddress { interface, address, mac } => {
                 A::side_mut(self).duplicates.heard(interface, address, mac);

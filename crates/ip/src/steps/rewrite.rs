@@ -1,89 +1,59 @@
 //! The kinds of stage `ipv4-rewrite` and `ipv6-rewrite`.
 
+mod recipient;
+mod stages;
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use weir_config::{ConfigError, ErrorKind, MacAddress, PortName, Schema, config};
-use weir_packet::{Batch, Packet};
-use weir_stage::{Declaration, DescribeStage, Env, GraphError, MakeStage, Out, Prepared, Settings, Stage, StageKind};
-use weir_wire::{Ethernet, MacAddr, View};
+use weir_config::{ConfigError, ErrorKind, PortName, Schema, config};
+use weir_stage::{
+    Declaration, DescribeStage, Env, FollowedNeighbor, GraphError, MakeStage, NamedInterface, Prepared, Settings,
+    Stage, StageKind,
+};
+use weir_wire::MacAddr;
 
-use super::{check_first, checked};
+use super::check_first;
 use crate::fast::classify::Family;
-use crate::fast::rewrite::{Four, Header, Six, rewrite, source_word, trim};
-use crate::tables::fib::Adjacency;
+use crate::fast::rewrite::{Four, Header, Six};
 use crate::{Egress, Tags};
-
-weir_stage::ways! {
-    /// Ways out of [`Rewriting`].
-    pub(crate) enum Exit {
-        /// One hop less to live, and the next hop's Ethernet header.
-        Out => way "out",
-        /// Its TTL or hop limit ends here; it is as it was.
-        Expired => way "expired",
-        /// Longer than the port's MTU; it is as it was, but for bytes that follow the IP packet.
-        TooBig => way "too-big",
-    }
-}
+pub use recipient::Recipient;
+use recipient::{check_neighbor, check_station};
+use stages::{Following, Rewriting};
 
 config! {
     /// Sends IPv4 packets a hop on: takes one off the TTL, mends the checksum, and writes the Ethernet header to a next hop. Those whose TTL
-    /// ends here leave by `expired`, those that the port cannot carry by `too-big`.
+    /// ends here leave by `expired`, those that the port cannot carry by `too-big`, and those to a neighbour that is not known at the moment by
+    /// `unresolved`.
     pub struct RewriteConfig {
         /// The port that packets are to leave by: they get its MAC address as their source, and must fit its MTU.
         pub from: PortName = required, rebuild;
-        /// MAC address of the next hop.
-        pub to: MacAddress = required, rebuild;
+        /// The next hop: its MAC address; or a neighbour on the link of an interface of a router, such as 10.0.0.2%lan, whose MAC address is what
+        /// that router knows at the moment.
+        pub to: Recipient = required, rebuild;
     }
 }
 
 config! {
     /// Sends IPv6 packets a hop on: takes one off the hop limit, and writes the Ethernet header to a next hop. Those whose hop limit ends here
-    /// leave by `expired`, those that the port cannot carry by `too-big`.
+    /// leave by `expired`, those that the port cannot carry by `too-big`, and those to a neighbour that is not known at the moment by `unresolved`.
     pub struct Rewrite6Config {
         /// The port that packets are to leave by: they get its MAC address as their source, and must fit its MTU.
         pub from: PortName = required, rebuild;
-        /// MAC address of the next hop.
-        pub to: MacAddress = required, rebuild;
+        /// The next hop: its MAC address; or a neighbour on the link of an interface of a router, such as fe80::2%lan, whose MAC address is what
+        /// that router knows at the moment.
+        pub to: Recipient = required, rebuild;
     }
 }
 
-/// Sends packets of one family to one next hop.
-struct Rewriting<H> {
-    adjacency: Adjacency,
-    egress: Arc<Egress>,
-    of: PhantomData<fn() -> H>,
-}
+/// The key that says whom packets go to.
+const TO: &str = "to";
 
-impl<H: Header> Rewriting<H> {
-    fn step(&self, packet: &mut Packet) -> Exit {
-        if H::hops(packet.window(Ethernet::LEN)) <= 1 {
-            return Exit::Expired;
-        }
-        let longest = Ethernet::LEN + self.egress.shape().longest();
-        if packet.len() > longest {
-            trim(packet, Ethernet::LEN, H::FAMILY);
-        }
-        if packet.len() > longest {
-            return Exit::TooBig;
-        }
-        rewrite::<H>(packet, self.adjacency, source_word::<H>(&self.egress));
-        Exit::Out
-    }
-}
-
-/// What [`Rewriting`] declares.
-fn declaration<H: Header>() -> Declaration {
-    Declaration::of::<Exit>().reads(&[checked(H::FAMILY)])
-}
-
-impl<H: Header + 'static> Stage for Rewriting<H> {
-    fn declare(&self) -> Declaration {
-        declaration::<H>()
-    }
-
-    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        out.each(batch, |_, packet, _| self.step(packet));
+/// The interface of another function that whom packets go to is on the link of.
+fn interface_of(to: Result<Recipient, Vec<ConfigError>>, settings: &Settings<'_>) -> Vec<NamedInterface> {
+    match to {
+        Ok(Recipient::Neighbor(_, interface)) => vec![settings.interface(TO, interface)],
+        Ok(Recipient::Station(_)) | Err(_) => Vec::new(),
     }
 }
 
@@ -102,6 +72,10 @@ impl StageKind for Ipv4Rewrite {
 
     fn upstream(&self) -> &'static str {
         check_first(Family::Four)
+    }
+
+    fn neighbors_on(&self, settings: &Settings<'_>) -> Vec<NamedInterface> {
+        interface_of(settings.read::<RewriteConfig>().map(|config| config.to), settings)
     }
 
     fn describe(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
@@ -127,6 +101,10 @@ impl StageKind for Ipv6Rewrite {
         check_first(Family::Six)
     }
 
+    fn neighbors_on(&self, settings: &Settings<'_>) -> Vec<NamedInterface> {
+        interface_of(settings.read::<Rewrite6Config>().map(|config| config.to), settings)
+    }
+
     fn describe(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         let Rewrite6Config { from, to } = settings.read()?;
         Ok(Box::new(Make::<Six>::new(from, to, settings, env)?))
@@ -140,40 +118,60 @@ fn fill(egress: &Egress, from: &PortName, env: &Env<'_>) {
     }
 }
 
+/// Whom stages send to.
+enum Target {
+    Station(MacAddr),
+    Neighbor(Arc<FollowedNeighbor>),
+}
+
+impl Target {
+    fn of<H: Header>(to: Recipient, settings: &Settings<'_>, env: &Env<'_>) -> Result<Target, Vec<ConfigError>> {
+        let (checked, target) = match to {
+            Recipient::Station(mac) => {
+                let mac = MacAddr(mac.octets());
+                (check_station(mac), Target::Station(mac))
+            }
+            Recipient::Neighbor(address, interface) => {
+                let checked = check_neighbor(address, &interface, H::FAMILY == Family::Six, env);
+                (checked, Target::Neighbor(Arc::new(FollowedNeighbor::new(interface, address))))
+            }
+        };
+        checked
+            .map(|()| target)
+            .map_err(|(problem, remedy)| vec![settings.error(ErrorKind::OutOfRange, TO, problem).remedy(remedy)])
+    }
+}
+
 /// Makes stages that send packets of one family to one next hop.
 struct Make<H> {
     from: PortName,
-    adjacency: Adjacency,
+    target: Target,
     egress: Arc<Egress>,
     of: PhantomData<fn() -> H>,
 }
 
-impl<H> Make<H> {
-    fn new(
-        from: PortName,
-        to: MacAddress,
-        settings: &Settings<'_>,
-        env: &Env<'_>,
-    ) -> Result<Make<H>, Vec<ConfigError>> {
-        let to = MacAddr(to.octets());
-        if !to.is_unicast() {
-            let error = settings.error(ErrorKind::OutOfRange, "to", format!("{to} is not the address of one station"));
-            return Err(vec![error.remedy("write that of the next hop on the port's link")]);
-        }
+impl<H: Header> Make<H> {
+    fn new(from: PortName, to: Recipient, settings: &Settings<'_>, env: &Env<'_>) -> Result<Make<H>, Vec<ConfigError>> {
+        let target = Target::of::<H>(to, settings, env)?;
         let egress = Arc::new(Egress::default());
         fill(&egress, &from, env);
-        Ok(Make { from, adjacency: Adjacency::forward(0, to), egress, of: PhantomData })
+        Ok(Make { from, target, egress, of: PhantomData })
     }
 }
 
 impl<H: Header + 'static> MakeStage for Make<H> {
     fn declare(&self) -> Declaration {
-        declaration::<H>()
+        match self.target {
+            Target::Station(_) => Rewriting::<H>::declaration(),
+            Target::Neighbor(_) => Following::<H>::declaration(),
+        }
     }
 
     fn stage(&self, _replica: usize) -> Result<Box<dyn Stage>, GraphError> {
-        let (adjacency, egress) = (self.adjacency, Arc::clone(&self.egress));
-        Ok(Box::new(Rewriting::<H> { adjacency, egress, of: PhantomData }))
+        Ok(match &self.target {
+            Target::Station(mac) => Box::new(Rewriting::<H>::new(*mac, &self.egress)),
+            Target::Neighbor(neighbor) => Box::new(Following::<H>::new(neighbor, &self.egress)),
+        })
     }
 
     /// The port may have been opened anew, with another address.
@@ -181,5 +179,12 @@ impl<H: Header + 'static> MakeStage for Make<H> {
         let (egress, fresh) = (Arc::clone(&self.egress), Egress::default());
         fill(&fresh, &self.from, env);
         Ok(Box::new(move |_| egress.become_like(&fresh)))
+    }
+
+    fn followed(&self) -> Vec<Arc<FollowedNeighbor>> {
+        match &self.target {
+            Target::Station(_) => Vec::new(),
+            Target::Neighbor(neighbor) => vec![Arc::clone(neighbor)],
+        }
     }
 }
