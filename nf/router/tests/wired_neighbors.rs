@@ -56,7 +56,7 @@ impl Pair {
     fn sends_to(&self) -> Option<MacAddr> {
         let mut ways = run(&*self.make, std::slice::from_ref(&self.frame));
         if let Some(left) = ways.remove("unresolved") {
-            assert_eq!(left, [self.frame.clone()], "it is as it was");
+            assert_eq!(left, std::slice::from_ref(&self.frame), "it is as it was");
             return None;
         }
         let sent = ways.remove("out").unwrap().remove(0);

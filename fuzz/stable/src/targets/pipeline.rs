@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 
-use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Identity, Outcome, Packet, Switch, Worker};
+use weir_flow_tables::{
+    CodeState, Copies, ForController, Forwarded, Frame, Frames, Identity, Outcome, Packet, Report, Switch, Worker,
+};
 use weir_openflow::flow::FlowMod;
 use weir_openflow::port::{Port, number};
 use weir_openflow::{Action, Field, Instruction, Match, Oxm};
@@ -153,20 +155,55 @@ fn by_code(input: &[u8], compiled: &mut Switch, definition: &mut Switch) {
         return;
     }
     let mut frame = InBuffer([input, &[0x45; 128]].concat(), input.len());
-    let (mut known, mut copies) = (Frames::new(1, Worker::default()), Vec::new());
+    let (mut known, mut copies) = (Frames::new(1, Worker::default()), Copied::default());
     compiled.begin(&mut known);
     compiled.looking(&mut known).look(&mut frame, 2);
     compiled.approach(&mut known);
     let became = compiled.forward(0, &mut frame, &mut known, &mut copies, 0);
     assert_eq!(frame.0.get(input.len()..), Some(&[0x45; 128][..]), "something changed behind the frame");
     let verdict = definition.judge(Packet::new(2, input.to_vec()), 0);
-    match (became, verdict.outcomes.as_slice()) {
-        (None, _) => assert_eq!(frame.bytes(), input, "it was left to the interpreter"),
-        (Some(Forwarded::Dropped(why)), []) => assert_eq!(why, verdict.why),
-        (Some(Forwarded::Sent(by)), [Outcome::Sent { port, bytes, .. }]) => {
-            assert_eq!((by, frame.bytes()), (*port, bytes.as_slice()));
+    match became {
+        None => {
+            assert_eq!(frame.bytes(), input, "it was left to the interpreter");
+            return assert_eq!(copies, Copied::default(), "it was left to the interpreter");
         }
-        (became, outcomes) => assert_eq!((became, outcomes), (None, &[][..])),
+        Some(Forwarded::Dropped(why)) => assert_eq!(why, verdict.why),
+        Some(Forwarded::Told) => assert!(copies.sent.is_empty() && !copies.told.is_empty(), "{copies:?}"),
+        // The frame goes before its copies.
+        Some(Forwarded::Sent(by)) => copies.sent.insert(0, (by, frame.bytes().to_vec())),
+    }
+    assert_eq!(copies, Copied::of(verdict.outcomes));
+}
+
+/// What leaves, and what controllers are told.
+#[derive(Debug, Default, PartialEq)]
+struct Copied {
+    sent: Vec<(u32, Vec<u8>)>,
+    told: Vec<ForController>,
+}
+
+impl Copied {
+    /// All that becomes of a packet by definition.
+    fn of(outcomes: Vec<Outcome>) -> Copied {
+        let mut all = Copied::default();
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Sent { port, bytes, .. } => all.sent.push((port, bytes)),
+                Outcome::Controller(packet) => all.told.push(packet),
+                Outcome::Normal(packet) => all.sent.push((number::NORMAL, packet.bytes)),
+            }
+        }
+        all
+    }
+}
+
+impl Copies for Copied {
+    fn send(&mut self, port: u32, bytes: &[u8]) {
+        self.sent.push((port, bytes.to_vec()));
+    }
+
+    fn tell(&mut self, report: Report, bytes: &[u8]) {
+        self.told.push(report.with(bytes));
     }
 }
 
@@ -192,11 +229,11 @@ fn forward(input: &[u8], action: Action, after: Option<&Packet>) {
     switch.begin(&mut known);
     switch.looking(&mut known).look(&mut frame, 2);
     switch.approach(&mut known);
-    let mut copies = Vec::new();
+    let mut copies = Copied::default();
     match switch.forward(0, &mut frame, &mut known, &mut copies, 0) {
         None => assert_eq!(frame, input, "it was left to the interpreter"),
         Some(became) => {
-            assert_eq!(became, Forwarded::Sent(1));
+            assert_eq!((became, copies), (Forwarded::Sent(1), Copied::default()));
             assert_eq!(Some(&frame), after.map(|after| &after.bytes));
         }
     }
