@@ -6,6 +6,7 @@
 use weir_packet::{BATCH, Batch, Packet, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{Destinations, Frame};
+use weir_table::exact::Hash;
 use weir_table::lpm6::{Lookup6, Walk};
 use weir_wire::{Ipv6, View, ethernet, ipv6};
 
@@ -24,6 +25,9 @@ const FRONT: usize = TAGGED + Ipv6::LEN + 1;
 
 /// What is found out about packets from customers, pass by pass: of one after the other, in the order of their slots.
 pub(crate) struct Passes {
+    /// By slot, of those whose subscribers' records do not say enough: what the binding of their source's network is found by, and where it is.
+    hashes: [Hash; BATCH],
+    found: [Found; BATCH],
     destinations: [u128; BATCH],
     walk: Walk,
     /// What routes answer for them.
@@ -32,7 +36,13 @@ pub(crate) struct Passes {
 
 impl Default for Passes {
     fn default() -> Passes {
-        Passes { destinations: [0; BATCH], walk: Walk::default(), answers: [0; BATCH] }
+        Passes {
+            hashes: [Hash::from_bits(0); BATCH],
+            found: [Found::NONE; BATCH],
+            destinations: [0; BATCH],
+            walk: Walk::default(),
+            answers: [0; BATCH],
+        }
     }
 }
 
@@ -93,7 +103,7 @@ impl upstream::Shared {
         (core, identifications): (CoreView<'_>, &mut Identifications),
         ports: &mut [u8; BATCH],
     ) -> u64 {
-        let Passes { destinations, walk, answers } = passes;
+        let Passes { hashes, found, destinations, walk, answers } = passes;
         let (subscribers, routes) = (&*self.subscribers, self.core.onward.six());
         let mut count = 0;
         batch.each_in(
@@ -130,8 +140,8 @@ impl upstream::Shared {
             },
         );
         if others != 0 {
-            let of = (mask, others);
-            gone |= self.carry_others::<TUNNEL>(batch, of, (answers, behind), (core, identifications), ports);
+            let (of, from) = ((mask, others), (hashes, found, &*answers, behind));
+            gone |= self.carry_others::<TUNNEL>(batch, of, from, (core, identifications), ports);
         }
         gone
     }
@@ -143,21 +153,19 @@ impl upstream::Shared {
         &self,
         batch: &mut Batch,
         (mask, others): (u64, u64),
-        (answers, behind): (&[u32; BATCH], &[Found; BATCH]),
+        (hashes, found, answers, behind): (&mut [Hash; BATCH], &mut [Found; BATCH], &[u32; BATCH], &[Found; BATCH]),
         (core, identifications): (CoreView<'_>, &mut Identifications),
         ports: &mut [u8; BATCH],
     ) -> u64 {
         let subscribers = &*self.subscribers;
-        let mut keys = [subscribers.key6(0, 0); BATCH];
-        let mut found = [Found::NONE; BATCH];
         batch.each_in(others, |slot, packet, _| {
             let scope = subscribers.subscriber(behind[slot.index()].place()).map_or(0, |record| record.scope());
-            let key = subscribers.key6(scope, sender(packet).0);
-            subscribers.prefetch_bucket(subscribers.hash(key));
-            keys[slot.index()] = key;
+            let hash = subscribers.hash(subscribers.key6(scope, sender(packet).0));
+            subscribers.prefetch_bucket(hash);
+            hashes[slot.index()] = hash;
         });
         for slot in Slots(others) {
-            let candidate = subscribers.candidate(subscribers.hash(keys[slot.index()]));
+            let candidate = subscribers.candidate(hashes[slot.index()]);
             subscribers.prefetch_binding(candidate.place());
             found[slot.index()] = candidate;
         }
@@ -167,8 +175,10 @@ impl upstream::Shared {
             at += 1;
             let record = subscribers.subscriber(behind[slot.index()].place()).filter(|_| others & slot.bit() != 0);
             let Some((record, binding)) = record.zip(subscribers.binding(found[slot.index()].place())) else { return };
-            let is_its = binding.is(keys[slot.index()]) && binding.subscriber() == record.number();
-            if !is_its || !binding.is_from(sender(packet).1) {
+            let (source, station) = sender(packet);
+            let is_its =
+                binding.is(subscribers.key6(record.scope(), source)) && binding.subscriber() == record.number();
+            if !is_its || !binding.is_from(station) {
                 return;
             }
             if let Some(port) = self.send_six::<TUNNEL>(packet, record, (core, answer), identifications) {
