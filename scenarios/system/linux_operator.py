@@ -20,6 +20,8 @@ def test_an_operator_logs_in():
     with Lab() as lab:
         net = Controlled(lab)
         ssh = Ssh(lab, net.control, "10.0.0.1")
+        # What the kernel prints of them changes once it has made sure that nobody else has its link-local addresses.
+        assert wait_for(lambda: "tentative" not in net.control.run("ip", "-j", "address"))
         for host, address in ((net.lan, "10.0.0.2"), (net.wan, "192.0.2.254")):
             came = ssh.log_in(host, "echo $SSH_CONNECTION").split()
             assert (came[0], came[2:]) == (address, ["10.0.0.1", "22"]), came
