@@ -5,16 +5,7 @@ mod common;
 
 use std::process::Command;
 
-use common::{Folder, WEIR, text, weir};
-
-/// What is said to a script, and whether nothing is wrong with it.
-fn said(name: &str, script: &str) -> (String, bool) {
-    let folder = Folder::new(name);
-    let file = folder.write("weir.lua", script);
-    let output = weir(&["check", file.to_str().unwrap()]);
-    let words = format!("{}{}", text(&output.stdout), text(&output.stderr));
-    (words.replace(file.to_str().unwrap(), "weir.lua"), output.status.success())
-}
+use common::{Folder, WEIR, said, text};
 
 #[test]
 fn what_no_form_forbids_is_told() {
@@ -465,49 +456,4 @@ fn how_a_device_is_driven_is_said_only_of_devices_that_can_be_told() {
         assert!(!said.contains(right), "{right}: {said}");
     }
     assert!(said.contains("weir.lua:8: port[\"typo\"].device: "), "{said}");
-}
-
-/// Whose interfaces are that steps name for neighbours on their links, beside what the steps say themselves.
-#[test]
-fn neighbours_are_on_links_of_interfaces_that_functions_have() {
-    let check = |name: &str, to: &str, more: &str| {
-        said(
-            name,
-            &format!(
-                r#"
-        port {{ name = "in", device = "mem:null", address = "10.0.3.1/24" }}
-        port {{ name = "r", device = "mem:null", address = "10.0.0.1/24" }}
-        port {{ name = "tagged", device = "mem:null" }}
-        wiring {{ receive = {{ ["in"] = "check" }}, stages = {{
-            check = {{ kind = "ipv4-check", ways = {{ out = "send", options = "drop", arp = "drop" }} }},
-            send = {{ kind = "ipv4-rewrite", from = "in", to = "{to}",
-                     ways = {{ out = "port in", expired = "drop", ["too-big"] = "drop", unresolved = "drop" }} }} }} }}
-        {more}"#
-            ),
-        )
-    };
-    let router = r#"router { ports = { "r", "tagged" } }
-        interface { name = "tagged.7", on = "tagged", vlan = 7, address = { "10.0.7.1/24", "2001:db8:7::1/64" } }"#;
-    for to in ["10.0.0.2%r", "10.0.7.2%tagged.7", "fe80::2%tagged.7", "2001:db8:7::2%tagged.7"] {
-        let (told, right) = check("check-neighbors", to, router);
-        assert!(right, "{to}: {told}");
-    }
-    let one_of = "expected one of r, tagged, tagged.7";
-    for (to, expected) in [
-        ("10.0.3.2%in", format!("\"in\" is a port of wiring, which knows no neighbours there; {one_of}")),
-        ("10.0.7.2%tagged.8", format!("\"tagged.8\" names no interface; {one_of}; did you mean \"tagged.7\"?")),
-        (
-            "10.0.7.2%tagged",
-            "10.0.7.2 is on no network of tagged; give tagged an IPv4 address, or name another interface".to_owned(),
-        ),
-        ("10.0.7.2%r", "10.0.7.2 is on no network of r; write the address of a host of 10.0.0.0/24".to_owned()),
-        ("10.0.0.2", "\"10.0.0.2\" does not say on whose link the neighbour is; ".to_owned()),
-    ] {
-        let (told, right) = check("check-neighbors-wrong", to, router);
-        assert!(!right && told.contains(&format!("weir.lua:5: wiring.stages.send.to: {expected}")), "{to}: {told}");
-        assert_eq!(told.lines().filter(|line| line.contains(".to: ")).count(), 1, "{told}");
-    }
-    let (told, right) = check("check-neighbors-alone", "10.0.0.2%r", "");
-    let expected = "wiring.stages.send.to: \"r\" names no interface; declare a router, and name one of its interfaces";
-    assert!(!right && told.contains(expected), "{told}");
 }

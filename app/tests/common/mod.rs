@@ -48,6 +48,15 @@ impl Drop for Folder {
     }
 }
 
+/// What `weir check` says to a script, and whether nothing is wrong with it.
+pub(crate) fn said(name: &str, script: &str) -> (String, bool) {
+    let folder = Folder::new(name);
+    let file = folder.write("weir.lua", script);
+    let output = weir(&["check", file.to_str().unwrap()]);
+    let words = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    (words.replace(file.to_str().unwrap(), "weir.lua"), output.status.success())
+}
+
 /// A Weir that runs a configuration of a folder.
 pub(crate) struct Running {
     child: Child,

@@ -160,7 +160,7 @@ fn main() {
     let mut idle: VecDeque<Packet> = idle.collect();
     let spare: Vec<Packet> = if load < 1.0 && times <= 1 { idle.drain(buffers..).collect() } else { Vec::new() };
     let mut bench = Bench {
-        stage: shaping.stage(user, false),
+        stage: shaping.stage(user),
         pool,
         idle,
         batch: Batch::new(),

@@ -14,6 +14,12 @@ use crate::red::{Red, RedConfig};
 use crate::scheduler::MAX_SUBPORTS;
 use crate::share::{Limit, Limits, SubportLimits};
 
+/// Bytes that a scheduler counts each frame more than it has, where it does not say so: preamble, FCS and gap of Ethernet.
+pub const OVERHEAD: u16 = 24;
+
+/// Its traffic classes, where it does not say so.
+pub const CLASSES: u8 = 4;
+
 /// The lowest rate that may be written.
 pub const LEAST: Rate = Rate::new(MIN_RATE);
 /// The highest one.
@@ -138,10 +144,10 @@ config! {
         /// What the port may send at once after a pause.
         pub burst: Size = default(Size::new(65_536)), live, range(SMALLEST..=LARGEST);
         /// Bytes that each frame counts more than it has: 24 for preamble, FCS and gap of Ethernet.
-        pub overhead: u16 = default(24), rebuild, range(0..=64);
+        pub overhead: u16 = default(OVERHEAD), rebuild, range(0..=64);
         /// Traffic classes; a higher one always goes first, within its cap. The lowest, with the highest number, has eight queues, the
         /// others have one, or as many as their profile gives weights to.
-        pub classes: u8 = default(4), rebuild, range(1..=MAX_CLASSES as u8);
+        pub classes: u8 = default(CLASSES), rebuild, range(1..=MAX_CLASSES as u8);
         /// Users at most, numbered from 0.
         pub users: u32 = default(4096), rebuild, range(1..=1_048_576);
         /// Packets that wait at most. The process has as many buffers for them, beside those that it needs to receive.

@@ -82,26 +82,26 @@ const DROP_ELIGIBLE: u16 = 0x1000;
 
 /// What becomes of packets of one class, one colour and one DSCP: bits that they lose, and bits that they get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Mark {
+struct Change {
     tos: (u8, u8),
     control: (u16, u16),
 }
 
-impl Mark {
-    fn of(rules: &[RemarkConfig], class: u8, colour: Colour, dscp: Option<u8>) -> Mark {
+impl Change {
+    fn of(rules: &[RemarkConfig], class: u8, colour: Colour, dscp: Option<u8>) -> Change {
         let fitting = || rules.iter().filter(|rule| rule.fits(class, colour, dscp));
-        let mut mark = Mark::default();
+        let mut change = Change::default();
         if let Some(dscp) = fitting().find_map(|rule| rule.dscp) {
-            mark.tos = (DSCP_BITS, dscp.0 << 2);
+            change.tos = (DSCP_BITS, dscp.0 << 2);
         }
         if let Some(priority) = fitting().find_map(|rule| rule.priority) {
-            mark.control = (PRIORITY_BITS, u16::from(priority) << 13);
+            change.control = (PRIORITY_BITS, u16::from(priority) << 13);
         }
         if let Some(eligible) = fitting().find_map(|rule| rule.drop_eligible) {
             let set = if eligible { DROP_ELIGIBLE } else { 0 };
-            mark.control = (mark.control.0 | DROP_ELIGIBLE, mark.control.1 | set);
+            change.control = (change.control.0 | DROP_ELIGIBLE, change.control.1 | set);
         }
-        mark
+        change
     }
 }
 
@@ -109,21 +109,21 @@ impl Mark {
 #[derive(Clone, Debug)]
 pub struct Remarking {
     /// By class, colour and DSCP.
-    marks: Box<[[[Mark; DSCPS]; Colour::ALL.len()]; MAX_CLASSES]>,
+    changes: Box<[[[Change; DSCPS]; Colour::ALL.len()]; MAX_CLASSES]>,
 }
 
 impl Remarking {
     /// From rules without [faults](RemarkConfig::fault).
     pub fn new(rules: &[RemarkConfig]) -> Remarking {
-        let mut marks = Box::new([[[Mark::default(); DSCPS]; Colour::ALL.len()]; MAX_CLASSES]);
-        for (class, by_colour) in (0..).zip(marks.iter_mut()) {
+        let mut changes = Box::new([[[Change::default(); DSCPS]; Colour::ALL.len()]; MAX_CLASSES]);
+        for (class, by_colour) in (0..).zip(changes.iter_mut()) {
             for (colour, by_dscp) in Colour::ALL.into_iter().zip(by_colour) {
-                for (dscp, mark) in (0..).zip(by_dscp) {
-                    *mark = Mark::of(rules, class, colour, Some(dscp).filter(|dscp| *dscp < NO_DSCP));
+                for (dscp, change) in (0..).zip(by_dscp) {
+                    *change = Change::of(rules, class, colour, Some(dscp).filter(|dscp| *dscp < NO_DSCP));
                 }
             }
         }
-        Remarking { marks }
+        Remarking { changes }
     }
 
     /// Remarks a frame of this class; `colour` is as in its lane.
@@ -131,15 +131,15 @@ impl Remarking {
     pub fn remark(&self, bytes: &mut [u8], class: ClassQueue, colour: u8) {
         let frame = Frame::of(bytes);
         let dscp = frame.dscp(bytes).unwrap_or(NO_DSCP);
-        let by_colour = self.marks.get(usize::from(class.class()));
+        let by_colour = self.changes.get(usize::from(class.class()));
         let by_dscp = by_colour.and_then(|by_colour| by_colour.get(usize::from(colour)));
-        let Some(mark) = by_dscp.and_then(|by_dscp| by_dscp.get(usize::from(dscp))) else { return };
-        mark.put_dscp(bytes, &frame);
-        mark.put_priority(bytes, &frame);
+        let Some(change) = by_dscp.and_then(|by_dscp| by_dscp.get(usize::from(dscp))) else { return };
+        change.put_dscp(bytes, &frame);
+        change.put_priority(bytes, &frame);
     }
 }
 
-impl Mark {
+impl Change {
     fn put_dscp(&self, bytes: &mut [u8], frame: &Frame) {
         let (lost, got) = self.tos;
         if lost == 0 {
@@ -181,33 +181,30 @@ weir_stage::ways! {
 /// Remarks packets.
 pub struct Remark {
     remarking: Arc<Published<Remarking>>,
-    /// Whether a policer writes colours.
-    has_colours: bool,
 }
 
 impl Remark {
-    /// By these rules. Without colours, all packets are green.
-    pub fn new(remarking: Arc<Published<Remarking>>, has_colours: bool) -> Remark {
-        Remark { remarking, has_colours }
+    /// By these rules, as they are published.
+    pub fn new(remarking: Arc<Published<Remarking>>) -> Remark {
+        Remark { remarking }
     }
 }
 
 /// What [`Remark`] declares.
-pub fn declaration(has_colours: bool) -> Declaration {
-    let lanes = [LaneId::Class, LaneId::Colour];
-    Declaration::of::<Exit>().reads(if has_colours { &lanes } else { &lanes[..1] })
+pub fn declaration() -> Declaration {
+    Declaration::of::<Exit>().reads(&[LaneId::Class, LaneId::Colour])
 }
 
 impl Stage for Remark {
     fn declare(&self) -> Declaration {
-        declaration(self.has_colours)
+        declaration()
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let (remarking, has_colours) = (self.remarking.load(out.reader()), self.has_colours);
+        let remarking = self.remarking.load(out.reader());
         batch.each(|slot, packet, lanes| {
-            let colour = if has_colours { lanes.colour[slot] } else { Colour::Green as u8 };
-            remarking.remark(packet.bytes_mut(), ClassQueue::from_lane(lanes.class[slot]), colour);
+            let class = ClassQueue::from_lane(lanes.class[slot]);
+            remarking.remark(packet.bytes_mut(), class, lanes.colour[slot]);
         });
     }
 }

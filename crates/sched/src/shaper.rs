@@ -104,7 +104,6 @@ pub struct Shaper<const C: usize, const Q: usize, const TREE: bool = false> {
     scheduler: Scheduler<Held, C, Q, TREE>,
     orders: Orders,
     user: Key<u32>,
-    colours: bool,
     /// The lowest class that is used; it is the lowest of the scheduler.
     lowest: u8,
     overhead: u16,
@@ -117,13 +116,12 @@ impl<const C: usize, const Q: usize, const TREE: bool> Shaper<C, Q, TREE> {
         scheduler: Scheduler<Held, C, Q, TREE>,
         orders: Orders,
         user: Key<u32>,
-        colours: bool,
         classes: usize,
         overhead: u16,
     ) -> Shaper<C, Q, TREE> {
         let lowest = classes.clamp(1, C) as u8 - 1;
         let scheduler = scheduler.with_marker(|packet| ecn::mark(packet.packet_mut().bytes_mut()));
-        Shaper { scheduler, orders, user, colours, lowest, overhead, now: 0 }
+        Shaper { scheduler, orders, user, lowest, overhead, now: 0 }
     }
 
     /// Until when it may be left alone: while nothing waits, what changes is noticed with the next packet.
@@ -143,7 +141,7 @@ impl<const C: usize, const Q: usize, const TREE: bool> Shaper<C, Q, TREE> {
             user: batch.lanes.get(self.user, slot),
             class: self.class(&batch.lanes, slot),
             length: (packet.len() as u16).saturating_add(self.overhead),
-            colour: if self.colours { batch.lanes.colour[slot] } else { 0 },
+            colour: batch.lanes.colour[slot],
         }
     }
 
@@ -224,15 +222,14 @@ const AT_ONCE: usize = 16 * BATCH;
 /// How long a change for users whose packets wait may take to be noticed, nanoseconds.
 const ATTENTION: u64 = 1_000_000;
 
-/// What [`Shaper`] declares that finds users in the lane `user`, and colours if there are any.
-pub fn declaration(user: Key<u32>, colours: bool) -> Declaration {
-    let declaration = Declaration::of::<Exit>().reads(&[user.into(), LaneId::Class]).polled().lean();
-    if colours { declaration.reads(&[LaneId::Colour]) } else { declaration }
+/// What [`Shaper`] declares that finds users in the lane `user`.
+pub fn declaration(user: Key<u32>) -> Declaration {
+    Declaration::of::<Exit>().reads(&[user.into(), LaneId::Class, LaneId::Colour]).polled().lean()
 }
 
 impl<const C: usize, const Q: usize, const TREE: bool> Stage for Shaper<C, Q, TREE> {
     fn declare(&self) -> Declaration {
-        declaration(self.user, self.colours)
+        declaration(self.user)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

@@ -373,19 +373,19 @@ impl Shaping {
         (user, packet + flows + lines + parts)
     }
 
-    /// A stage that shapes, at the rate of the whole port: one worker has it. It finds the user of a packet in the lane `user`, its class in
-    /// the lane `class`, and, where `colours` says that somebody writes it, its colour.
-    pub fn stage(self: &Arc<Shaping>, user: Key<u32>, colours: bool) -> Box<dyn Stage> {
-        self.stage_of(0, user, colours)
+    /// A stage that shapes, at the rate of the whole port: one worker has it. It finds the user of a packet in the lane `user`, its class and
+    /// its colour in the lanes of those.
+    pub fn stage(self: &Arc<Shaping>, user: Key<u32>) -> Box<dyn Stage> {
+        self.stage_of(0, user)
     }
 
     /// The stage with the scheduler of an owner, which knows users by their [numbers there](Owners::number).
-    pub fn stage_of(self: &Arc<Shaping>, scheduler: u8, user: Key<u32>, colours: bool) -> Box<dyn Stage> {
+    pub fn stage_of(self: &Arc<Shaping>, scheduler: u8, user: Key<u32>) -> Box<dyn Stage> {
         match (self.classes <= 4, self.is_tree) {
-            (true, false) => self.build::<4, 11, false>(scheduler, user, colours),
-            (true, true) => self.build::<4, 11, true>(scheduler, user, colours),
-            (false, false) => self.build::<8, 15, false>(scheduler, user, colours),
-            (false, true) => self.build::<8, 15, true>(scheduler, user, colours),
+            (true, false) => self.build::<4, 11, false>(scheduler, user),
+            (true, true) => self.build::<4, 11, true>(scheduler, user),
+            (false, false) => self.build::<8, 15, false>(scheduler, user),
+            (false, true) => self.build::<8, 15, true>(scheduler, user),
         }
     }
 
@@ -393,7 +393,6 @@ impl Shaping {
         self: &Arc<Shaping>,
         scheduler_number: u8,
         user: Key<u32>,
-        colours: bool,
     ) -> Box<dyn Stage> {
         let (producer, consumer) = ring(CHANGES);
         let mut book = self.book();
@@ -408,7 +407,7 @@ impl Shaping {
         let (gates, stage) = (Arc::clone(scheduler.gates()), Arc::downgrade(&there));
         book.stages.push(ToStage { scheduler: scheduler_number, stage, changed: producer, gates });
         let orders = Orders::new(self, &book, scheduler_number, (there, consumer));
-        Box::new(Shaper::new(scheduler, orders, user, colours, self.classes, self.setup.overhead))
+        Box::new(Shaper::new(scheduler, orders, user, self.classes, self.setup.overhead))
     }
 }
 

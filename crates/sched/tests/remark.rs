@@ -224,14 +224,9 @@ fn the_stage_reads_class_and_colour_and_follows_new_rules() {
         harness.lanes().colour[Slot::new(0)] = colour;
         harness.run(0, &[&frame]).way("out")[0][15]
     };
-    let mut harness = Harness::reading(Remark::new(Arc::clone(&remarking), true), &domain);
+    let mut harness = Harness::reading(Remark::new(Arc::clone(&remarking)), &domain);
     assert_eq!([tos(&mut harness, 2, 2), tos(&mut harness, 2, 1), tos(&mut harness, 1, 2)], [4, 0, 0]);
     let rule = RemarkConfig { dscp: Some(Dscp(2)), ..nothing() };
     remarking.publish(Box::new(Remarking::new(&[rule])));
     assert_eq!(tos(&mut harness, 0, 0), 8);
-    // Without a policer nobody writes the lane.
-    let yellow = RemarkConfig { colour: Some(ColourWord::Yellow), dscp: Some(Dscp(3)), ..nothing() };
-    remarking.publish(Box::new(Remarking::new(&[yellow])));
-    let mut harness = Harness::reading(Remark::new(Arc::clone(&remarking), false), &domain);
-    assert_eq!(tos(&mut harness, 0, 1), 0);
 }

@@ -70,7 +70,7 @@ fn key() -> Key<u32> {
 
 fn stage(config: &SchedulerConfig) -> (Arc<Shaping>, Harness<Boxed>) {
     let shaping = Shaping::new(config).unwrap();
-    let stage = Boxed(shaping.stage(key(), false));
+    let stage = Boxed(shaping.stage(key()));
     (shaping, Harness::small(stage, 256))
 }
 
@@ -292,7 +292,7 @@ fn profiles_change_while_packets_wait() {
 #[test]
 fn stages_that_are_gone_are_told_nothing() {
     let (shaping, mut harness) = stage(&config());
-    drop(shaping.stage(key(), false));
+    drop(shaping.stage(key()));
     // More changes than would wait for a stage that never looks; each seen by the one that does.
     for n in 0..10_000_u64 {
         shaping.assign(0, if n % 2 == 0 { "fast" } else { "slow" }, None).unwrap();

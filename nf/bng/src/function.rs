@@ -155,8 +155,8 @@ impl Description for Described {
         };
         match self.layer.redraw(&running.layer) {
             Redrawn::Same if stages(before) == stages(now) => Redrawn::Same,
-            // Other stages go by whether a direction is treated at all, and by whether its subscribers have owners.
-            Redrawn::Same if has_same(qos::treats) && has_same(qos::meters) => {
+            // Other stages go by whether anything is done in a direction, and by whether its subscribers have owners.
+            Redrawn::Same if has_same(qos::conditions) && has_same(qos::meters) => {
                 Redrawn::As(Running { shape: self.shape.clone(), ..running.clone() })
             }
             _ => Redrawn::Anew,
@@ -310,7 +310,7 @@ fn settings(config: &BngConfig, wanted: &Wanted, owners: Owners) -> Settings {
         learn: config.learn.networks.to_vec(),
         gateways: wanted.addresses.clone(),
         timing: Timing { ageing: config.learn.ageing.nanos(), retransmit: SECOND, questions: 3, failed: 10 * SECOND },
-        shaping: (wanted.wrong.is_empty() && qos::is_metered(&config.qos)).then(|| ShapingSettings {
+        shaping: (wanted.wrong.is_empty() && qos::meters_any(&config.qos)).then(|| ShapingSettings {
             profiles: qos::profiles(&config.qos),
             usual: config.qos.usual.clone(),
             users: qos::users(&config.qos, config.limits.subscribers),

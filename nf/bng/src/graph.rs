@@ -1,10 +1,10 @@
 //! The graph of a gateway: its stages on each worker, and the wires between them.
 //!
 //! ```text
-//!  access -> [sample] -> [treat] -> [balance-up] -> up, six-up ----------------------------> core
-//!  core -> [core.sample] -> [core.untag -> balance-down] -> down, six-down -> [treat] -> access
+//!  access -> [sample] -> [condition] -> [balance-up] -> up, six-up ----------------------------> core
+//!  core -> [core.sample] -> [core.untag -> balance-down] -> down, six-down -> [condition] -> access
 //!
-//!  treat: [limit] -> identify -> [police] -> [remark] -> [shape]
+//!  condition: [limit] -> identify -> [police] -> [remark] -> [shape]
 //! ```
 //!
 //! With plain IP, `up` and `six-up` lead to access ports, too, for what customers send each other, by the same way as `down`; and what routes of the
@@ -106,7 +106,7 @@ impl Shape {
     pub(crate) fn draw(&self, running: Option<&Running>) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
         let (kind, punt) = (Stages::kind(&mut graph)?, Stages::kind(&mut graph)?);
-        let user = qos::is_any(&self.config.qos).then(|| graph.claim("user")).transpose()?;
+        let user = qos::conditions_any(&self.config.qos).then(|| graph.claim("user")).transpose()?;
         let mut drawing = Drawing { shape: self, running, graph, kind, punt, user };
         let copies: Result<Vec<Copy>, GraphError> =
             self.arrangement.sections().map(|(owner, place)| drawing.copy(owner, place)).collect();
@@ -246,8 +246,8 @@ impl<'a> Drawing<'a> {
     }
 
     fn site(&self, direction: Direction, position: u8, port: &'a BngPort) -> Option<Site<'a>> {
-        let is_treated = port.side == Side::Access && qos::treats(&self.shape.config.qos, direction);
-        let user = self.user.filter(|_| is_treated)?;
+        let is_conditioned = port.side == Side::Access && qos::conditions(&self.shape.config.qos, direction);
+        let user = self.user.filter(|_| is_conditioned)?;
         Some(Site { direction, port: &port.name, position, user })
     }
 
@@ -270,7 +270,7 @@ impl<'a> Drawing<'a> {
         if !qos::shapes(&self.shape.config.qos, direction) {
             return Ok(next);
         }
-        let declared = shaper::declaration(user, true);
+        let declared = shaper::declaration(user);
         let make = |running: &Running| running.shaper(direction, position, scheduler, user);
         let shape = self.add_at("shape", site, declared, place, make)?;
         self.graph.wire(shape, "out", next);
@@ -291,7 +291,7 @@ impl<'a> Drawing<'a> {
         let mut next = shape;
         if !qos.remark.of(direction).is_empty() {
             let make = |running: &Running| running.remark(direction);
-            let remark = self.add_at("remark", site, remark::declaration(true), place, make)?;
+            let remark = self.add_at("remark", site, remark::declaration(), place, make)?;
             self.graph.wire(remark, "out", next);
             next = To::Stage(remark);
         }
@@ -316,11 +316,11 @@ impl<'a> Drawing<'a> {
     /// Wires what goes to customers by a port, through what is done with their packets.
     fn wire_to_customers(&mut self, position: u8, port: &'a BngPort, copies: &[Copy]) -> Result<(), GraphError> {
         let (way, out) = (format!("port[{position}]"), To::Port(port.index));
-        let (treated, arrangement) = (self.site(Direction::Down, position, port), self.shape.arrangement);
+        let (conditioned, arrangement) = (self.site(Direction::Down, position, port), self.shape.arrangement);
         let mut shared = None;
         for copy in copies {
             let mut next = out;
-            if let Some(site) = treated {
+            if let Some(site) = conditioned {
                 let shape = match shared {
                     _ if arrangement.has_own_parts() => self.add_shaper(site, copy.owner, copy.place, out)?,
                     Some(shape) => shape,
@@ -341,12 +341,12 @@ impl<'a> Drawing<'a> {
         if !arrangement.has_own_parts() {
             // The port's rate is one: shaped first, then balanced.
             let all = Owner { number: 0, own: Own::ALL, of: 1 };
-            return self.treated_before(site, all, arrangement.entrance(), up);
+            return self.conditioned_before(site, all, arrangement.entrance(), up);
         }
         let mut owners = Vec::new();
         for copy in copies {
             let owner = Owner { number: copy.owner, own: Own::of(copy.owner), of: copies.len() };
-            owners.push(self.treated_before(site, owner, copy.place, copy.up)?);
+            owners.push(self.conditioned_before(site, owner, copy.place, copy.up)?);
         }
         self.before_up(&format!("balance-up.{}", port.name), owners.into_iter())
     }
@@ -373,7 +373,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// All that is done with an owner's packets before a stage.
-    fn treated_before(
+    fn conditioned_before(
         &mut self,
         site: Site<'_>,
         owner: Owner,

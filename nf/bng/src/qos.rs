@@ -11,7 +11,7 @@ use std::sync::Arc;
 use weir_mem::{Domain, Published};
 use weir_packet::Key;
 use weir_sched::classify::Classifier;
-use weir_sched::config::SchedulerConfig;
+use weir_sched::config::{CLASSES, OVERHEAD, SchedulerConfig};
 use weir_sched::gates::UserCount;
 use weir_sched::police::PolicerConfig;
 use weir_sched::remark::RemarkConfig;
@@ -24,10 +24,6 @@ use crate::config::{PoliceConfig, QosConfig, RemarkingConfig};
 
 pub(crate) use check::faults;
 use conditioner::Conditioner;
-
-/// What a scheduler counts each frame more than it has, and its traffic classes, where it does not say so.
-const OVERHEAD: u16 = 24;
-const CLASSES: u8 = 4;
 
 /// Which way packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +109,7 @@ impl Schedulers {
         owners: Owners,
         domain: &Domain,
     ) -> Result<Option<Arc<Schedulers>>, String> {
-        if !is_any(config) {
+        if !conditions_any(config) {
             return Ok(None);
         }
         let all = |scheduler: &Option<SchedulerConfig>| match scheduler {
@@ -211,7 +207,7 @@ impl Schedulers {
         user: Key<u32>,
     ) -> Option<Box<dyn Stage>> {
         let shaping = self.of(direction).get(usize::from(position))?;
-        Some(shaping.stage_of(scheduler, user, true))
+        Some(shaping.stage_of(scheduler, user))
     }
 
     /// A stage that polices the users of an owner who send, or get, packets.
@@ -248,18 +244,18 @@ pub(crate) fn meters(config: &QosConfig, direction: Direction) -> bool {
 }
 
 /// Whether anything is shaped or policed, in any direction, so that profiles mean something.
-pub(crate) fn is_metered(config: &QosConfig) -> bool {
+pub(crate) fn meters_any(config: &QosConfig) -> bool {
     Direction::BOTH.into_iter().any(|direction| meters(config, direction))
 }
 
 /// Whether anything is shaped, policed or remarked that goes this way.
-pub(crate) fn treats(config: &QosConfig, direction: Direction) -> bool {
+pub(crate) fn conditions(config: &QosConfig, direction: Direction) -> bool {
     meters(config, direction) || !config.remark.of(direction).is_empty()
 }
 
 /// Whether anything is, in any direction.
-pub(crate) fn is_any(config: &QosConfig) -> bool {
-    Direction::BOTH.into_iter().any(|direction| treats(config, direction))
+pub(crate) fn conditions_any(config: &QosConfig) -> bool {
+    Direction::BOTH.into_iter().any(|direction| conditions(config, direction))
 }
 
 /// Bytes that each frame counts more than it has.

@@ -213,7 +213,7 @@ impl Running {
             .iter()
             .find(|(one, _)| *one == direction)
             .ok_or_else(|| GraphError(vec![format!("nothing is shaped that goes {}", direction.name())]))?;
-        Ok(shaping.stage_of(scheduler, user, true))
+        Ok(shaping.stage_of(scheduler, user))
     }
 
     /// Finds the users of an owner.
@@ -232,7 +232,7 @@ impl Running {
 
     /// Remarks packets.
     pub(crate) fn remark(&self) -> Box<dyn Stage> {
-        Box::new(Remark::new(Arc::clone(&self.live.remarking), true))
+        Box::new(Remark::new(Arc::clone(&self.live.remarking)))
     }
 
     /// Brings packets to their owners.

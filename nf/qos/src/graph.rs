@@ -95,7 +95,7 @@ impl Drawing<'_> {
 
     fn shaper(&mut self, direction: Direction, scheduler: u8, place: Place) -> Result<NodeId, GraphError> {
         let (name, user, [from, to]) = (self.shape.stage("shape", direction), self.user, self.shape.ports);
-        let declared = shaper::declaration(user, true);
+        let declared = shaper::declaration(user);
         let shaper = self
             .graph
             .add_of(name, declared, place, self.running, |running| running.shaper(direction, scheduler, user))?;
@@ -142,7 +142,7 @@ impl Drawing<'_> {
         })?;
         let mut next = shaper;
         if !shape.config.remark.is_empty() {
-            let (name, declared) = (shape.stage("remark", direction), remark::declaration(true));
+            let (name, declared) = (shape.stage("remark", direction), remark::declaration());
             next = self.graph.add_of(name, declared, place, self.running, |running| Ok(running.remark()))?;
             self.graph.wire(next, "out", To::Stage(shaper));
         }

@@ -4,7 +4,7 @@ use weir_config::{ConfigError, ErrorKind};
 use weir_sched::police::Policer;
 use weir_stage::{Given, Layout};
 
-use super::{Direction, both, classes, is_any, is_metered, profiles};
+use super::{Direction, both, classes, conditions_any, meters_any, profiles};
 use crate::config::{BngConfig, QosConfig};
 
 /// A key of `qos`, and what is wrong with what it has.
@@ -86,7 +86,7 @@ fn remarks(qos: &QosConfig) -> Vec<Fault> {
 
 fn named(qos: &QosConfig) -> Option<Fault> {
     let names = profiles(qos);
-    let is_unknown = |usual: &&String| is_metered(qos) && !names.contains(usual);
+    let is_unknown = |usual: &&String| meters_any(qos) && !names.contains(usual);
     let usual = qos.usual.as_ref().filter(is_unknown)?;
     let problem = match both(qos).next() {
         Some(_) => format!("no profile is called \"{usual}\" in each scheduler; there are {}", names.join(", ")),
@@ -97,13 +97,13 @@ fn named(qos: &QosConfig) -> Option<Fault> {
 
 fn limited(qos: &QosConfig) -> Option<Fault> {
     let problem = "nothing is shaped, policed or remarked that it could be for; add `up`, `down`, `police` or `remark`, or leave it out";
-    (qos.limit.is_some() && !is_any(qos)).then(|| ("limit", problem.to_owned()))
+    (qos.limit.is_some() && !conditions_any(qos)).then(|| ("limit", problem.to_owned()))
 }
 
 fn layout(given: &Given<'_, BngConfig>) -> Option<ConfigError> {
     let Given { element, config, placement } = given;
     let workers = placement.workers.len();
-    if !is_metered(&config.qos) || workers < 2 || placement.layout != Layout::RunToCompletion {
+    if !meters_any(&config.qos) || workers < 2 || placement.layout != Layout::RunToCompletion {
         return None;
     }
     let problem = format!(

@@ -131,7 +131,7 @@ impl Conditioner {
 
     /// What remarks packets that go one way.
     pub(super) fn remark(&self, direction: Direction) -> Box<dyn Stage> {
-        Box::new(Remark::new(Arc::clone(&self.of(direction).remarking), true))
+        Box::new(Remark::new(Arc::clone(&self.of(direction).remarking)))
     }
 
     fn of(&self, direction: Direction) -> &Conditions {
