@@ -25,10 +25,22 @@ def _config(file=None, every="100 ms"):
     return _CONFIG.format(usage=f'usage = {{ file = "{file}", every = "{every}" }},' if file else "")
 
 
+def _text(path):
+    """What a file holds, as it was at one moment.
+
+    A round that fails is taken out again, and another written in its place: who reads at that moment gets the beginning of the one and the end
+    of the other. Who reads once more finds another beginning then.
+    """
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    while not (again := path.read_text(encoding="utf-8") if path.exists() else "").startswith(text):
+        text = again
+    return text
+
+
 def _rounds(path):
     """The whole rounds of a file: [[row, ...], ...]; what is being written is left out."""
     rounds, rows = [], []
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = _text(path)
     for line in text[: text.rfind("\n") + 1].splitlines():
         row = json.loads(line)
         assert (row["function"], row["table"]) == ("qos", "users") and row["time"], row

@@ -4,13 +4,11 @@
 
 mod pipelines;
 
-use std::cell::Cell;
-
 use pipelines::carried::{arp_or_icmp, below_labels, of_neighbours};
 use pipelines::changed::{behind_a_search, flow, flow_of, groups, groups_below, kinds, packet};
+use pipelines::series::until;
 use pipelines::{Became, Buffer, Copied, by_definition, counted, out, set, switch_with};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use weir_flow_tables::{Forwarded, Frame, Frames, Packet, Switch, Worker};
 use weir_openflow::flow::FlowMod;
 use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
@@ -139,13 +137,14 @@ fn both_ways(groups: &[GroupMod], flows: &[FlowMod], packets: &[(u32, Vec<u8>)])
     Ok(Short { all: packets.len() as u64, without, with, through_last, ..changed })
 }
 
-/// Takes such packets through such tables.
+/// Takes such packets through such tables, until enough have gone the short way.
 fn run(
     cases: u32,
     tables: impl Strategy<Value = Vec<FlowMod>>,
     packet: impl Strategy<Value = (u32, Vec<u8>)>,
-) -> Short {
-    run_with(cases, (tables, groups()), packet)
+    enough: impl Fn(&Short) -> bool,
+) {
+    run_with(cases, (tables, groups()), packet, enough);
 }
 
 /// The same with such groups.
@@ -153,16 +152,14 @@ fn run_with(
     cases: u32,
     tables: impl Strategy<Value = (Vec<FlowMod>, Vec<GroupMod>)>,
     packet: impl Strategy<Value = (u32, Vec<u8>)>,
-) -> Short {
-    let sum = Cell::new(Short::default());
-    let config = ProptestConfig { cases, source_file: Some(file!()), ..ProptestConfig::default() };
+    enough: impl Fn(&Short) -> bool,
+) {
     let packets = proptest::collection::vec(packet, 20..60);
-    let outcome = TestRunner::new(config).run(&(tables, packets), |((flows, groups), packets)| {
-        sum.set(sum.get() + both_ways(&groups, &flows, &packets)?);
+    let both_ways = |((flows, groups), packets): ((Vec<FlowMod>, Vec<GroupMod>), Vec<_>), met: &mut Short| {
+        *met = *met + both_ways(&groups, &flows, &packets)?;
         Ok(())
-    });
-    outcome.unwrap();
-    sum.get()
+    };
+    until((file!(), cases), (tables, packets), both_ways, enough);
 }
 
 /// Random changes of random frames, by flows that code tries, and by such that are searched.
@@ -171,28 +168,24 @@ fn code_changes_frames_as_the_definition_does() {
     let flows = proptest::collection::vec(flow(), 3..12);
     let tables = (flows, any::<bool>())
         .prop_map(|(flows, is_searched)| if is_searched { behind_a_search(flows) } else { flows });
-    let short = run(80, tables, packet());
-    // Else nothing was shown: what goes the short way only with code was changed by it.
-    assert!((short.with - short.without) * 20 > short.all, "{short:?}");
-    // By chance about 80 are met.
-    assert!(short.mpls > 10, "{short:?}");
+    // What goes the short way only with code was changed by it.
+    run(80, tables, packet(), |short| (short.with - short.without) * 20 > short.all && short.mpls > 10);
 }
 
 #[test]
 fn code_changes_arp_and_icmp_as_the_definition_does() {
     let kinds: Vec<_> =
         kinds().into_iter().filter(|(_, fields)| fields.iter().any(|field| is_of_arp_or_icmp(*field))).collect();
-    let short = run(60, proptest::collection::vec(flow_of(kinds), 4..9), arp_or_icmp());
-    // By chance about 55 of each are met.
-    assert!(short.arp > 5 && short.icmp > 5, "{short:?}");
+    let tables = proptest::collection::vec(flow_of(kinds), 4..9);
+    run(60, tables, arp_or_icmp(), |short| short.arp > 5 && short.icmp > 5);
 }
 
 /// Targets, and addresses in options, with the checksum of ICMPv6.
 #[test]
 fn code_changes_what_neighbours_say_as_the_definition_does() {
     let kinds: Vec<_> = kinds().into_iter().filter(|(_, fields)| fields.contains(&Field::Ipv6NdTarget)).collect();
-    let short = run(40, proptest::collection::vec(flow_of(kinds), 4..9), of_neighbours());
-    assert!(short.targets > 5 && short.addresses > 5, "{short:?}");
+    let tables = proptest::collection::vec(flow_of(kinds), 4..9);
+    run(40, tables, of_neighbours(), |short| short.targets > 5 && short.addresses > 5);
 }
 
 /// Tags and labels come off, what is below them is changed, and others are put on.
@@ -205,8 +198,8 @@ fn code_changes_what_is_below_labels_as_the_definition_does() {
     });
     let tables = (proptest::collection::vec(to_group, 2..5), any::<bool>())
         .prop_map(|(flows, is_searched)| if is_searched { behind_a_search(flows) } else { flows });
-    let short = run_with(60, (tables, groups_below()), below_labels());
-    assert!((short.with - short.without) * 10 > short.all && short.below > 5, "{short:?}");
+    let enough = |short: &Short| (short.with - short.without) * 10 > short.all && short.below > 5;
+    run_with(60, (tables, groups_below()), below_labels(), enough);
 }
 
 fn is_of_arp_or_icmp(field: Field) -> bool {
@@ -231,8 +224,7 @@ fn searches_lead_to_other_tables_as_the_definition_says() {
     let first = proptest::collection::vec(prop_oneof![3 => leads, 1 => flow()], 3..10);
     let tables = (first, proptest::collection::vec(behind, 3..12))
         .prop_map(|(first, behind)| [behind_a_search(first), behind].concat());
-    let short = run(80, tables, packet());
-    assert!(short.through_last * 20 > short.all, "{short:?}");
+    run(80, tables, packet(), |short| short.through_last * 20 > short.all);
 }
 
 /// Every checksum that a packet may come in with, of IPv4 and of UDP, of which 0 is none, and of TCP.

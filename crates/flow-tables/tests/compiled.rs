@@ -5,8 +5,7 @@
 
 mod pipelines;
 
-use std::cell::Cell;
-
+use pipelines::series::until;
 use pipelines::simple::{flows, frame, pipelines as several};
 use pipelines::{Became, Buffer, Copied, PORTS, by_definition, counted, out, set};
 use proptest::prelude::*;
@@ -159,35 +158,28 @@ fn what_code_does_is_what_the_definition_does() {
         frame
     });
     let packets = proptest::collection::vec((1..=PORTS, broken), 1..30);
-    let (all, by_code) = (Cell::new(0), Cell::new(0));
-    let config = ProptestConfig { cases: 400, source_file: Some(file!()), ..ProptestConfig::default() };
-    let outcome = TestRunner::new(config).run(&(flows(), packets), |(flows, packets)| {
-        all.set(all.get() + packets.len() as u64);
+    let property = |(flows, packets): (Vec<_>, Vec<_>), (all, by_code): &mut (u64, u64)| {
+        *all += packets.len() as u64;
         // Groups that choose by a hash make code look at everything.
-        by_code.set(by_code.get() + both_ways(Vec::new(), &flows, &packets)?);
+        *by_code += both_ways(Vec::new(), &flows, &packets)?;
         Ok(())
-    });
-    outcome.unwrap();
-    // Else nothing was shown.
-    assert!(by_code.get() * 5 > all.get(), "{} of {}", by_code.get(), all.get());
+    };
+    until((file!(), 400), (flows(), packets), property, |(all, by_code)| by_code * 5 > *all);
 }
 
 /// The same, where code leads packets of a batch, of which those that go the same way one after the other are counted together.
 #[test]
 fn what_is_led_is_counted_as_the_definition_counts() {
     let packets = proptest::collection::vec((1..=PORTS, frame(), 1..6_usize), 1..12);
-    let (all, led) = (Cell::new(0), Cell::new(0));
-    let config = ProptestConfig { cases: 100, source_file: Some(file!()), ..ProptestConfig::default() };
-    let outcome = TestRunner::new(config).run(&(flows(), packets), |(flows, packets)| {
+    let property = |(flows, packets): (Vec<_>, Vec<(u32, Vec<u8>, usize)>), (all, led): &mut (u64, u64)| {
         // Most come several times in a row.
         let packets: Vec<_> =
             packets.iter().flat_map(|(port, frame, times)| vec![(*port, frame.clone()); *times]).collect();
-        all.set(all.get() + packets.len() as u64);
-        led.set(led.get() + led_and_by_definition(&flows, &packets)?);
+        *all += packets.len() as u64;
+        *led += led_and_by_definition(&flows, &packets)?;
         Ok(())
-    });
-    outcome.unwrap();
-    assert!(led.get() * 25 > all.get(), "{} of {}", led.get(), all.get());
+    };
+    until((file!(), 100), (flows(), packets), property, |(all, led)| led * 25 > *all);
 }
 
 /// Random tables that lead to each other, by flows of all kinds, to groups, and to a table with many flows.
@@ -198,17 +190,14 @@ fn tables_that_lead_to_others_do_what_the_definition_does() {
         frame
     });
     let packets = proptest::collection::vec((1..=PORTS, broken), 1..30);
-    let (all, by_code) = (Cell::new(0), Cell::new(0));
-    let config = ProptestConfig { cases: 200, source_file: Some(file!()), ..ProptestConfig::default() };
-    let outcome = TestRunner::new(config).run(&(several(), packets, any::<bool>()), |(flows, packets, has_groups)| {
-        all.set(all.get() + packets.len() as u64);
+    let property = |(flows, packets, has_groups): (Vec<_>, Vec<_>, bool), (all, by_code): &mut (u64, u64)| {
+        *all += packets.len() as u64;
         let groups = if has_groups { pipelines::groups() } else { Vec::new() };
-        by_code.set(by_code.get() + both_ways(groups, &flows, &packets)?);
+        *by_code += both_ways(groups, &flows, &packets)?;
         Ok(())
-    });
-    outcome.unwrap();
-    // Else nothing was shown.
-    assert!(by_code.get() * 5 > all.get(), "{} of {}", by_code.get(), all.get());
+    };
+    let cases = (several(), packets, any::<bool>());
+    until((file!(), 200), cases, property, |(all, by_code)| by_code * 5 > *all);
 }
 
 /// The same frames, cut off at every length.

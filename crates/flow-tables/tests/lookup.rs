@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::cell::Cell;
+#[path = "pipelines/series.rs"]
+mod series;
 
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
+use series::until;
 use weir_flow_tables::fields::Fields;
 use weir_flow_tables::index::Search;
 use weir_flow_tables::{Identity, Switch};
@@ -115,16 +116,14 @@ fn carry_out(switch: &mut Switch, change: Change, cookie: u64) {
 
 #[test]
 fn the_flow_that_is_found_is_the_first_that_matches() {
-    let (all, by_rules) = (Cell::new(0_u32), Cell::new(0_u32));
-    let config = ProptestConfig { cases: 300, source_file: Some(file!()), ..ProptestConfig::default() };
     let packets = proptest::collection::vec(packet(), 1..30);
-    let outcome = TestRunner::new(config).run(&(changes(), packets), |(changes, packets)| {
+    let property = |(changes, packets): (Vec<Change>, Vec<Fields>), (all, by_rules): &mut (u32, u32)| {
         let mut switch = Switch::new(Identity::default());
         for (change, cookie) in changes.into_iter().zip(1..) {
             carry_out(&mut switch, change, cookie);
             let table = switch.tables.get(0).unwrap();
-            all.set(all.get() + 1);
-            by_rules.set(by_rules.get() + u32::from(matches!(table.search(), Search::Classifier(_))));
+            *all += 1;
+            *by_rules += u32::from(matches!(table.search(), Search::Classifier(_)));
             for packet in &packets {
                 let found = table.lookup(packet).map(|flow| flow.cookie);
                 prop_assert_eq!(found, table.lookup_by_definition(packet).map(|flow| flow.cookie));
@@ -136,11 +135,10 @@ fn the_flow_that_is_found_is_the_first_that_matches() {
         let samples = table.samples(1024);
         prop_assert_eq!((samples.len(), table.find_all(&samples)), (table.len(), table.len()));
         Ok(())
-    });
-    outcome.unwrap();
-    // Else nothing was shown of either way.
-    let (all, by_rules) = (all.get(), by_rules.get());
-    assert!((all / 10..all * 9 / 10).contains(&by_rules), "{by_rules} of {all}");
+    };
+    // Either way of looking up.
+    let enough = |(all, by_rules): &(u32, u32)| (all / 10..all * 9 / 10).contains(by_rules);
+    until((file!(), 300), (changes(), packets), property, enough);
 }
 
 /// A change of a table of routes: most have the priority of their length, few another one, and some flows are no routes at all.
@@ -182,9 +180,7 @@ fn route_of(address: u32, length: u32, priority: Option<u16>, tag: bool) -> Flow
 
 #[test]
 fn the_flow_that_is_found_among_routes_is_the_first_that_matches() {
-    let (all, by_prefix) = (Cell::new(0_u32), Cell::new(0_u32));
-    let config = ProptestConfig { cases: 24, source_file: Some(file!()), ..ProptestConfig::default() };
-    let outcome = TestRunner::new(config).run(&routing(), |changes| {
+    let property = |changes: Vec<Routing>, by_prefix: &mut u32| {
         let mut switch = Switch::new(Identity::default());
         for (change, cookie) in changes.into_iter().zip(1..) {
             let mut near = (cookie as u32).wrapping_mul(0x2400_4041);
@@ -198,8 +194,7 @@ fn the_flow_that_is_found_among_routes_is_the_first_that_matches() {
                 Routing::Gone(which) => carry_out(&mut switch, Change::Remove(which), cookie),
             }
             let table = switch.tables.get(0).unwrap();
-            all.set(all.get() + 1);
-            by_prefix.set(by_prefix.get() + u32::from(matches!(table.search(), Search::Prefixes(..))));
+            *by_prefix += u32::from(matches!(table.search(), Search::Prefixes(..)));
             for bit in 0..32 {
                 let mut packet = destined(near ^ 1 << bit);
                 packet.set(Field::VlanVid, u128::from(cookie & 1) << 12);
@@ -215,10 +210,8 @@ fn the_flow_that_is_found_among_routes_is_the_first_that_matches() {
             prop_assert_eq!(found, table.lookup_by_definition(&packet).map(|flow| flow.cookie));
         }
         Ok(())
-    });
-    outcome.unwrap();
-    // Else nothing was shown.
-    assert!(by_prefix.get() > 100, "{} of {}", by_prefix.get(), all.get());
+    };
+    until((file!(), 24), routing(), property, |by_prefix| *by_prefix > 100);
 }
 
 /// A table with a route for each of some prefixes, longer ones first, and a flow for misses.

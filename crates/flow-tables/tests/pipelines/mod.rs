@@ -10,6 +10,7 @@
 
 pub mod carried;
 pub mod changed;
+pub mod series;
 pub mod simple;
 mod ways;
 

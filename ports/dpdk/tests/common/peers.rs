@@ -10,8 +10,11 @@ use super::{Folder, Open, PATIENCE, finish, folder, frame, open, part, spawn, st
 /// Tells the other end to stop.
 const STOP: u32 = u32::MAX;
 const FRAMES: u32 = 2000;
+/// A file that is there when the end that listens is open.
+const OPEN: &str = "open";
 
-/// Runs the two ends of a link, each in a process of its own: first the one that listens.
+/// Runs the two ends of a link, each in a process of its own: first the one that listens. The other one comes when that is open: net_virtio_user
+/// greets whoever comes as soon as it listens, and once more when it starts, so that frames of the time between are in rings that nobody reads.
 pub fn link(test: &str, echo: &str, ask: &str) {
     match part().as_deref() {
         Some("echo") => echo_all(echo),
@@ -19,7 +22,7 @@ pub fn link(test: &str, echo: &str, ask: &str) {
         None => {
             let folder = Folder::new(test);
             let first = spawn(test, "echo", &[], &folder);
-            wait("the socket is there", || folder.0.join("peer.sock").exists());
+            wait("the first end is open", || folder.0.join(OPEN).exists());
             let second = spawn(test, "ask", &[], &folder);
             finish(second);
             finish(first);
@@ -35,6 +38,7 @@ fn device(template: &str) -> String {
 fn echo_all(template: &str) {
     let (eal, mut pool) = start("echo", DATA_ROOM);
     let mut port = open(&eal, &device(template), &pool);
+    std::fs::write(folder().join(OPEN), []).unwrap();
     // A virtio_user that listens says that its link is up before anybody is there.
     assert!(template.starts_with("virtio_user") || !port.tx.alive(), "nobody is there yet");
     wait("the peer is there", || port.port.link_up());
