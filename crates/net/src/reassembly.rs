@@ -8,8 +8,9 @@
 
 pub mod six;
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::Hash;
+use std::hash::{Hash, Hasher};
 
 use weir_wire::ipv4::{self, MAX_LENGTH};
 use weir_wire::{Ipv4, U16, View};
@@ -19,12 +20,20 @@ use weir_wire::{Ipv4, U16, View};
 pub const TIMEOUT: u64 = 60 * 1_000_000_000;
 
 /// What fragments of one packet have in common (RFC 791: "the identification field [...] source, destination, and protocol").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Whole {
     source: u32,
     destination: u32,
     protocol: u8,
     identification: u16,
+}
+
+impl Hash for Whole {
+    /// As one number, which takes a keyed hash a third of the time of four.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let packet = u128::from(self.protocol) << 16 | u128::from(self.identification);
+        state.write_u128(packet << 64 | u128::from(self.source) << 32 | u128::from(self.destination));
+    }
 }
 
 /// Where a fragment belongs, in bytes of payload.
@@ -84,6 +93,10 @@ struct Pieces<T> {
 }
 
 impl<T> Pieces<T> {
+    const fn none(deadline: u64) -> Pieces<T> {
+        Pieces { by_start: BTreeMap::new(), covered: 0, end: None, given_up: false, deadline }
+    }
+
     fn has(&self, piece: Piece) -> bool {
         let same = self.by_start.get(&piece.start).is_some_and(|(end, _)| *end == piece.end);
         same && piece.last == (self.end == Some(piece.end))
@@ -140,16 +153,17 @@ impl<T, K: Copy + Ord + Hash> Reassembly<T, K> {
 
     /// Takes a fragment that came at time `now`.
     pub fn add(&mut self, now: u64, whole: K, piece: Piece, item: T) -> Verdict<T> {
-        if !self.packets.contains_key(&whole) {
-            if self.packets.len() >= self.most || self.held >= self.most {
-                return Verdict::Full(item);
+        let is_full = self.packets.len() >= self.most || self.held >= self.most;
+        let mut entry = match self.packets.entry(whole) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(_) if is_full => return Verdict::Full(item),
+            Entry::Vacant(entry) => {
+                let deadline = now.saturating_add(TIMEOUT);
+                self.deadlines.insert((deadline, whole));
+                entry.insert_entry(Pieces::none(deadline))
             }
-            let deadline = now.saturating_add(TIMEOUT);
-            self.deadlines.insert((deadline, whole));
-            let none = Pieces { by_start: BTreeMap::new(), covered: 0, end: None, given_up: false, deadline };
-            self.packets.insert(whole, none);
-        }
-        let Some(pieces) = self.packets.get_mut(&whole) else { return Verdict::Full(item) };
+        };
+        let pieces = entry.get_mut();
         if pieces.has(piece) {
             return Verdict::Duplicate(item);
         }
@@ -174,11 +188,16 @@ impl<T, K: Copy + Ord + Hash> Reassembly<T, K> {
         if pieces.end != Some(pieces.covered) {
             return Verdict::Kept;
         }
-        Verdict::Complete(self.remove(whole))
+        let (whole, pieces) = entry.remove_entry();
+        Verdict::Complete(self.removed(whole, pieces))
     }
 
     fn remove(&mut self, whole: K) -> Vec<T> {
-        let Some(mut pieces) = self.packets.remove(&whole) else { return Vec::new() };
+        self.packets.remove(&whole).map_or_else(Vec::new, |pieces| self.removed(whole, pieces))
+    }
+
+    /// The pieces of a packet that is here no more.
+    fn removed(&mut self, whole: K, mut pieces: Pieces<T>) -> Vec<T> {
         self.deadlines.remove(&(pieces.deadline, whole));
         self.held -= pieces.by_start.len();
         pieces.take().collect()
@@ -213,9 +232,11 @@ const CONGESTED: u8 = 3;
 
 /// The packet that fragments make, given in order and complete: the header of the first with its options, and all payloads. It is
 /// marked with congestion if one of them is (RFC 3168 section 5.3). `None` if they make none.
-pub fn join<'p>(mut fragments: impl Iterator<Item = &'p [u8]>) -> Option<Vec<u8>> {
+pub fn join<'p>(mut fragments: impl Iterator<Item = &'p [u8]> + Clone) -> Option<Vec<u8>> {
     let first = fragments.next()?;
-    let mut packet = ipv4::header(first)?.to_vec();
+    let room = first.len() + fragments.clone().map(<[u8]>::len).sum::<usize>();
+    let mut packet = Vec::with_capacity(room);
+    packet.extend(ipv4::header(first)?);
     packet.extend(ipv4::payload(first)?);
     let mut congested = false;
     for fragment in fragments {

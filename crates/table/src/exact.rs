@@ -148,6 +148,11 @@ impl Index {
 
     /// The value for which `is` says that it belongs to the key with this hash; `is` compares the key in the record.
     pub fn find(&self, hash: Hash, mut is: impl FnMut(u64) -> bool) -> Option<u64> {
+        if let Some(value) = self.candidate(hash)
+            && is(value)
+        {
+            return Some(value);
+        }
         self.words(hash).map(|word| word.load(Ordering::Acquire)).find_map(|word| {
             let value = word & VALUE;
             (is_tagged(word, hash) && is(value)).then_some(value)

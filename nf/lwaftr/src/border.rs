@@ -204,11 +204,12 @@ fn blank(ethertype: u16, length: usize) -> Frame {
     frame
 }
 
-/// A frame with this packet.
-fn framed(ethertype: u16, packet: &[u8]) -> Frame {
-    let mut frame = Vec::with_capacity(HEADER + packet.len());
+/// A frame with the packet that these two halves make.
+fn framed(ethertype: u16, [head, rest]: [&[u8]; 2]) -> Frame {
+    let mut frame = Vec::with_capacity(HEADER + head.len() + rest.len());
     frame.extend([0; HEADER - 2]);
     frame.extend(ethertype.to_be_bytes());
-    frame.extend(packet);
+    frame.extend(head);
+    frame.extend(rest);
     frame
 }

@@ -4,7 +4,7 @@ use weir_net::icmp::Problem;
 use weir_wire::{Ipv4, Ipv6, U16, View, checksum, ethernet, ipv4};
 
 use super::ports::{End as Whose, Port, port_of};
-use super::{Border, End, Frame, From4, HEADER, Verdict, blank, clamp};
+use super::{Border, End, Frame, From4, HEADER, Verdict, clamp, framed};
 use crate::exit::Exit;
 use crate::table::{Direction, Softwire};
 use crate::tally::Count;
@@ -89,8 +89,7 @@ impl Border {
 
     /// A packet as it is in a softwire's tunnel, with a hop less.
     pub(super) fn wrap(&self, packet: &[u8], to: Softwire) -> Frame {
-        let mut frame = blank(ethernet::IPV6, Ipv6::LEN);
-        frame.extend(packet);
+        let mut frame = framed(ethernet::IPV6, [&[0; Ipv6::LEN], packet]);
         let Some((outer, inner)) = frame.get_mut(HEADER..).and_then(Ipv6::split_mut) else { return frame };
         if let Some(ip) = Ipv4::view_mut(inner) {
             ip.decrement_ttl();

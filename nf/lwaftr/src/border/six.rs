@@ -56,7 +56,7 @@ impl Border {
             Err(Exit::NoSource) => return self.no_source(now, outer, inner, whole, l2),
             Err(exit) => return self.stop_six(exit, l2),
         };
-        let mut packet = framed(ethernet::IPV4, inner);
+        let mut packet = framed(ethernet::IPV4, [inner, &[]]);
         if !mark(packet.get_mut(HEADER..).unwrap_or_default(), outer.class & ECN) {
             return self.stop_six(Exit::Congestion, l2);
         }

@@ -13,8 +13,7 @@ const FRAMES: u32 = 2000;
 /// A file that is there when the end that listens is open.
 const OPEN: &str = "open";
 
-/// Runs the two ends of a link, each in a process of its own: first the one that listens. The other one comes when that is open: net_virtio_user
-/// greets whoever comes as soon as it listens, and once more when it starts, so that frames of the time between are in rings that nobody reads.
+/// Runs the two ends of a link, each in a process of its own: first the one that listens.
 pub fn link(test: &str, echo: &str, ask: &str) {
     match part().as_deref() {
         Some("echo") => echo_all(echo),
@@ -22,7 +21,7 @@ pub fn link(test: &str, echo: &str, ask: &str) {
         None => {
             let folder = Folder::new(test);
             let first = spawn(test, "echo", &[], &folder);
-            wait("the first end is open", || folder.0.join(OPEN).exists());
+            wait("the socket is there", || folder.0.join("peer.sock").exists());
             let second = spawn(test, "ask", &[], &folder);
             finish(second);
             finish(first);
@@ -75,6 +74,10 @@ fn ask_all(template: &str) {
     let (eal, mut pool) = start("ask", DATA_ROOM);
     let mut port = open(&eal, &device(template), &pool);
     wait("the peer is there", || port.port.link_up());
+    // A virtio_user that listens greets its peer when it is attached, and once more when it is opened: frames of the time between would lie in rings that
+    // nobody reads.
+    wait("the peer is open", || folder().join(OPEN).exists());
+    wait("its link is up still", || port.port.link_up());
     let all = round_trips(&mut port, &mut pool);
     for _ in 0..3 {
         send(&mut port, STOP, &mut pool);
