@@ -10,13 +10,13 @@ local sides = {
   lan = { mac = "02:00:00:00:00:02", addresses = { "10.0.0.1/24", "2001:db8:1::1/64" } },
 }
 
--- Of each family: the hosts that the fast path sends to, where routes lead, and which ways out of its check are the router's. All other hosts on the
--- links are the router's, too, which finds them itself: `router_itself` is a name for what it gets.
+-- Of each family: the hosts that the fast path sends to, as neighbours of the router, where routes lead, and which ways out of its check are the
+-- router's. All other hosts on the links are the router's, too: `router_itself` is a name for what it gets.
 local families = {
   ipv4 = {
     next_hops = {
-      { address = "192.0.2.254", side = "wan", mac = "02:00:00:00:01:01" },
-      { address = "10.0.0.2",    side = "lan", mac = "02:00:00:00:01:02" },
+      { address = "192.0.2.254", side = "wan" },
+      { address = "10.0.0.2",    side = "lan" },
     },
     router_itself = "0.0.0.0",
     routes = {
@@ -29,8 +29,8 @@ local families = {
   },
   ipv6 = {
     next_hops = {
-      { address = "2001:db8:ff::254", side = "wan", mac = "02:00:00:00:01:01" },
-      { address = "2001:db8:1::2",    side = "lan", mac = "02:00:00:00:01:02" },
+      { address = "2001:db8:ff::254", side = "wan" },
+      { address = "2001:db8:1::2",    side = "lan" },
     },
     router_itself = "::",
     routes = {
@@ -56,8 +56,8 @@ local function steps(kind, family, name)
     local to = chain .. "-to-" .. n
     route.next_hops[n + 1] = hop.address
     route.ways["way[" .. n .. "]"] = to
-    stages[to] = { kind = kind .. "-rewrite", from = hop.side, to = hop.mac,
-                   ways = { out = "port " .. hop.side, expired = up, ["too-big"] = up } }
+    stages[to] = { kind = kind .. "-rewrite", from = hop.side, to = hop.address .. "%r-" .. hop.side,
+                   ways = { out = "port " .. hop.side, expired = up, ["too-big"] = up, unresolved = up } }
   end
   stages[chain .. "-check"], stages[chain .. "-route"] = check, route
   return chain .. "-check"
