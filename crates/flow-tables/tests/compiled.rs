@@ -7,7 +7,7 @@ mod pipelines;
 
 use pipelines::series::until;
 use pipelines::simple::{flows, frame, pipelines as several};
-use pipelines::{Became, Buffer, Copied, PORTS, by_definition, counted, out, set};
+use pipelines::{Became, Buffer, Copied, PORTS, Packets, by_definition, counted, out, set};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Packet, Role, Switch, Why, Worker};
@@ -170,11 +170,10 @@ fn what_code_does_is_what_the_definition_does() {
 /// The same, where code leads packets of a batch, of which those that go the same way one after the other are counted together.
 #[test]
 fn what_is_led_is_counted_as_the_definition_counts() {
-    let packets = proptest::collection::vec((1..=PORTS, frame(), 1..6_usize), 1..12);
-    let property = |(flows, packets): (Vec<_>, Vec<(u32, Vec<u8>, usize)>), (all, led): &mut (u64, u64)| {
-        // Most come several times in a row.
-        let packets: Vec<_> =
-            packets.iter().flat_map(|(port, frame, times)| vec![(*port, frame.clone()); *times]).collect();
+    // Most come several times in a row.
+    let some = (1..=PORTS, frame(), 1..6_usize).prop_map(|(port, frame, times)| vec![(port, frame); times]);
+    let packets = proptest::collection::vec(some, 1..12).prop_map(|packets| packets.concat());
+    let property = |(flows, packets): (Vec<_>, Packets), (all, led): &mut (u64, u64)| {
         *all += packets.len() as u64;
         *led += led_and_by_definition(&flows, &packets)?;
         Ok(())

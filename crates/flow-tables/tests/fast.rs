@@ -44,7 +44,7 @@ fn both_ways(flows: impl Strategy<Value = Vec<FlowMod>>, cases: u32, enough: imp
 }
 
 fn a_batch_both_ways(
-    (flows, packets, by_code): (Vec<FlowMod>, Vec<(u32, Vec<u8>)>, bool),
+    (flows, packets, by_code): (Vec<FlowMod>, Packets, bool),
     met: &mut Met,
 ) -> Result<(), TestCaseError> {
     let (mut fast, mut definition) = (switch(&flows), switch(&flows));
