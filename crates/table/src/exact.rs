@@ -148,14 +148,13 @@ impl Index {
 
     /// The value for which `is` says that it belongs to the key with this hash; `is` compares the key in the record.
     pub fn find(&self, hash: Hash, mut is: impl FnMut(u64) -> bool) -> Option<u64> {
-        if let Some(value) = self.candidate(hash)
-            && is(value)
-        {
-            return Some(value);
+        let first = self.candidate(hash);
+        if first.is_some_and(&mut is) {
+            return first;
         }
         self.words(hash).map(|word| word.load(Ordering::Acquire)).find_map(|word| {
             let value = word & VALUE;
-            (is_tagged(word, hash) && is(value)).then_some(value)
+            (is_tagged(word, hash) && first != Some(value) && is(value)).then_some(value)
         })
     }
 
