@@ -25,7 +25,7 @@ os.environ.setdefault("WEIR", str(HERE.parent / "target/release/weir"))
 # pylint: disable=wrong-import-position
 from lab import pcapfile  # noqa: E402
 from lab.packets import IP, UDP, Ether, raw  # noqa: E402
-from lab.weir import PROGRAM, check_account, wait_for  # noqa: E402
+from lab.weir import PROGRAM, check_account, somebody_listens, wait_for  # noqa: E402
 
 CONFIGS = HERE.parent / "configs"
 FLOWS, FRAMES = 1000, 4096
@@ -77,6 +77,8 @@ def rate(folder, case, seconds):
     running = [Running(folder, "host", config("switch-guest.lua", folder, paths))]
     try:
         running += [Running(folder, name, config(name, folder)) for name in guests]
+        if not wait_for(lambda: somebody_listens(folder / "guests.mgmt"), 30.0):
+            return 0.0
         for flow in flows:
             subprocess.run(("ovs-ofctl", "-O", "OpenFlow13", "add-flow", f"unix:{folder}/guests.mgmt", flow), check=True)
         if not wait_for(lambda: running[0].sent() > 0, 30.0):

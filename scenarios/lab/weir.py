@@ -184,6 +184,12 @@ def drops_of(stats):
     return drops
 
 
+def somebody_listens(path):
+    """Whether somebody listens at the path of a socket: a service of Weir's may begin with that a moment after Weir is ready."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
+
+
 def wait_for(true, timeout=PATIENCE, interval=0.05):
     """Waits until true() is; answers whether it came to be."""
     end = time.monotonic() + timeout

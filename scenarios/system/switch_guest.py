@@ -12,7 +12,7 @@ from lab import PATIENCE, Skipped, pcapfile
 from lab.guest import Guest, Inside, VhostCard
 from lab.netns import Lab
 from lab.packets import IP, UDP, Ether, payload, raw
-from lab.weir import Weir, wait_for
+from lab.weir import Weir, somebody_listens, wait_for
 
 COMPANY = "no guest"
 
@@ -61,6 +61,7 @@ class _Guests:
 
     def flows(self, *flows):
         """Gives the switch these flows, and no others."""
+        assert wait_for(lambda: somebody_listens(f"{self.folder}/guests.mgmt")), self.host.log()
         for words in (("del-flows",), *(("add-flow", flow) for flow in flows)):
             command, *rest = words
             done = subprocess.run(

@@ -11,7 +11,7 @@ from lab.hosts import ping
 from lab.netns import Lab, run
 from lab.openvswitch import OpenVSwitch
 from lab.packets import IP, UDP, Ether, IPv6, payload, raw
-from lab.weir import Weir, wait_for
+from lab.weir import Weir, somebody_listens, wait_for
 
 COMPANY = "no guest"
 
@@ -149,6 +149,7 @@ def test_a_switch_has_tunnels_for_ports():
         path = f"unix:{folder}/switch.mgmt"
         keys = f'ports = {{ "lan", "vx-berlin", "vx-oslo" }}, listen = "{path}"'
         net = _Bridged(lab, lambda script: re.sub(r"(?m)^bridge .*$", f"switch {{ {keys} }}", script))
+        assert wait_for(lambda: somebody_listens(f"{folder}/switch.mgmt")), net.weir.log()
         for flow in ("in_port=1,actions=output:2,output:3", "in_port=2,actions=output:1", "in_port=3,actions=set_field:02:aa:00:00:00:09->eth_dst,output:1"):
             run("ovs-ofctl", "-O", "OpenFlow13", "add-flow", path, flow)
         frame = _frame(1, 2, 1, 1000)

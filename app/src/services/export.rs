@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -23,14 +23,54 @@ use crate::server::{Answer, Job};
 /// How long a request waits that could not be made, nanoseconds.
 const BREATH: u64 = 100_000_000;
 
+/// How soon it is looked again whether the round before is over.
+const MOMENT: u64 = 5_000_000;
+
+/// A round that wrote nothing for so long hangs: another one begins.
+const HANGS: u64 = 5_000_000_000;
+
+/// The rounds of one file. Who was begun anew by a reload shares them with who comes to its end meanwhile: one round at a time is under way, or the end of the
+/// one would be taken out with the other.
+#[derive(Default)]
+pub(super) struct Rounds {
+    /// When the next one is due; 0 before the first.
+    due: AtomicU64,
+    /// The last one's number.
+    last: AtomicU64,
+    /// The one that is under way, or 0, and when it wrote last.
+    current: AtomicU64,
+    wrote: AtomicU64,
+}
+
+impl Rounds {
+    /// Begins a round: its number, unless another one is under way.
+    fn begin(&self, now: u64) -> Option<u64> {
+        let current = self.current.load(SeqCst);
+        if current != 0 && now < self.wrote.load(SeqCst).saturating_add(HANGS) {
+            return None;
+        }
+        let number = self.last.fetch_add(1, SeqCst) + 1;
+        self.wrote.store(now, SeqCst);
+        self.current.compare_exchange(current, number, SeqCst, SeqCst).is_ok().then_some(number)
+    }
+
+    /// Whether this round is still the one that is under way.
+    fn is_current(&self, number: u64) -> bool {
+        self.current.load(SeqCst) == number
+    }
+
+    fn end(&self, number: u64) {
+        let _ = self.current.compare_exchange(number, 0, SeqCst, SeqCst);
+    }
+}
+
 /// What is exported.
 struct What {
     function: String,
     table: &'static str,
     file: PathBuf,
     every: u64,
-    /// When the next round is due; 0 before the first.
-    due: Arc<AtomicU64>,
+    rounds: Arc<Rounds>,
 }
 
 /// Makes the service.
@@ -41,8 +81,8 @@ pub(super) struct Maker {
 }
 
 impl Maker {
-    /// That of a function's need. `due` says when its next round is, 0 for one that is new.
-    pub(super) fn new(wanted: &Wanted, jobs: SyncSender<Job>, due: Arc<AtomicU64>) -> Maker {
+    /// That of a function's need, which goes on with these rounds.
+    pub(super) fn new(wanted: &Wanted, jobs: SyncSender<Job>, rounds: Arc<Rounds>) -> Maker {
         let (table, file, every) = match &wanted.need {
             Need::Export { table, file, every } => (*table, file.clone(), *every),
             // Others' makers have those.
@@ -53,7 +93,7 @@ impl Maker {
         let file = wanted.folder.as_ref().map_or(file.clone(), |folder| folder.join(&file));
         let function = wanted.function.clone();
         let name = format!("{function}.{table}");
-        Maker { name, what: Arc::new(What { function, table, file, every, due }), jobs }
+        Maker { name, what: Arc::new(What { function, table, file, every, rounds }), jobs }
     }
 }
 
@@ -69,7 +109,7 @@ impl MakeService for Maker {
     fn make(&self, now: u64) -> Result<Box<dyn Service>, String> {
         let first = now.saturating_add(self.what.every);
         // After a failure the round that failed is due still.
-        let _ = self.what.due.compare_exchange(0, first, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.what.rounds.due.compare_exchange(0, first, SeqCst, SeqCst);
         let asker = Asker::new(self.jobs.clone()).map_err(|error| format!("it cannot ask: {error}"))?;
         Ok(Box::new(Export { what: Arc::clone(&self.what), asker, state: State::Rests { until: None }, written: 0 }))
     }
@@ -97,7 +137,7 @@ impl Service for Export {
     fn waits(&self) -> Waits<'_> {
         match &self.state {
             State::Rests { until } => {
-                let due = self.what.due.load(Ordering::Acquire);
+                let due = self.what.rounds.due.load(SeqCst);
                 Waits { until: Some(until.unwrap_or(due)), ..Waits::default() }
             }
             State::Asked(_) => Waits { readable: vec![self.asker.as_fd()], ..Waits::default() },
@@ -107,11 +147,11 @@ impl Service for Export {
 
     fn step(&mut self, now: u64) -> Result<(), String> {
         self.state = match std::mem::replace(&mut self.state, State::Rests { until: None }) {
-            State::Rests { until } if now < until.unwrap_or(self.what.due.load(Ordering::Acquire)) => {
+            State::Rests { until } if now < until.unwrap_or(self.what.rounds.due.load(SeqCst)) => {
                 State::Rests { until }
             }
             State::Rests { .. } => self.ask(now),
-            State::Asked(pending) => self.hear(pending)?,
+            State::Asked(pending) => self.hear(pending, now)?,
             State::Writes(round) => self.write(round, now)?,
         };
         Ok(())
@@ -132,12 +172,15 @@ impl Export {
         }
     }
 
-    fn hear(&self, pending: Pending) -> Result<State, String> {
+    fn hear(&self, pending: Pending, now: u64) -> Result<State, String> {
         self.asker.hush();
         match pending.look() {
             Progress::Waits => Ok(State::Asked(pending)),
             Progress::Nobody => Ok(State::Rests { until: None }),
-            Progress::Answered(Answer::Table { rows, .. }) => Ok(State::Writes(Round::begin(&self.what, rows)?)),
+            Progress::Answered(Answer::Table { rows, .. }) => Ok(match Round::begin(&self.what, rows, now)? {
+                Some(round) => State::Writes(round),
+                None => State::Rests { until: Some(now.saturating_add(MOMENT)) },
+            }),
             Progress::Answered(Answer::Whole(Response::Error { message, .. })) => Err(message),
             Progress::Answered(_) => Err(format!("{} is no table", self.what.table)),
         }
@@ -145,6 +188,10 @@ impl Export {
 
     fn write(&mut self, mut round: Round, now: u64) -> Result<State, String> {
         let wrong = |error: std::io::Error| format!("cannot write to {}: {error}", self.what.file.display());
+        if !self.what.rounds.is_current(round.number) {
+            return Err("a round hung, and another one was begun".to_owned());
+        }
+        self.what.rounds.wrote.store(now, SeqCst);
         let rows = round.rows.piece();
         self.written = rows.len();
         if !rows.is_empty() {
@@ -153,15 +200,17 @@ impl Export {
         }
         round.finish().map_err(wrong)?;
         // Rounds that were missed meanwhile are not made up for.
-        let (due, every) = (self.what.due.load(Ordering::Acquire), self.what.every.max(1));
+        let (due, every) = (self.what.rounds.due.load(SeqCst), self.what.every.max(1));
         let missed = now.saturating_sub(due) / every;
-        self.what.due.store(due.saturating_add(every.saturating_mul(missed + 1)), Ordering::Release);
+        self.what.rounds.due.store(due.saturating_add(every.saturating_mul(missed + 1)), SeqCst);
         Ok(State::Rests { until: None })
     }
 }
 
 /// A round. Dropped before its end, it is taken out of the file again.
 struct Round {
+    rounds: Arc<Rounds>,
+    number: u64,
     rows: Box<dyn ShowRows>,
     file: File,
     /// The file's length before, until all is written.
@@ -173,15 +222,17 @@ struct Round {
 
 impl Round {
     #[allow(clippy::disallowed_methods, reason = "a reader wants to know when in the time of the world")]
-    fn begin(what: &What, rows: Box<dyn ShowRows>) -> Result<Round, String> {
+    fn begin(what: &What, rows: Box<dyn ShowRows>, now: u64) -> Result<Option<Round>, String> {
         let wrong = |error: std::io::Error| format!("cannot write to {}: {error}", what.file.display());
         let file = weir_host::files::append(&what.file).map_err(wrong)?;
-        let before = Some(file.metadata().map_err(wrong)?.len());
+        let rounds = Arc::clone(&what.rounds);
+        let Some(number) = rounds.begin(now) else { return Ok(None) };
+        let before = file.metadata().inspect_err(|_| rounds.end(number)).map_err(wrong)?.len();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let head =
             [("time", log::timestamp(now)), ("function", what.function.clone()), ("table", what.table.to_owned())];
         let head = head.into_iter().map(|(key, value)| (key.to_owned(), Value::String(value))).collect();
-        Ok(Round { rows, file, before, head, count: 0 })
+        Ok(Some(Round { rounds, number, rows, file, before: Some(before), head, count: 0 }))
     }
 
     fn write(&mut self, rows: Vec<Value>) -> std::io::Result<()> {
@@ -210,9 +261,31 @@ impl Round {
 
 impl Drop for Round {
     fn drop(&mut self) {
-        if let Some(before) = self.before {
+        if let Some(before) = self.before
+            && self.rounds.is_current(self.number)
+        {
             // What cannot be taken out either has no last line.
             let _ = self.file.set_len(before);
         }
+        self.rounds.end(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_round_at_a_time_is_under_way() {
+        let rounds = Rounds::default();
+        let first = rounds.begin(1000).unwrap();
+        assert_eq!(rounds.begin(1000 + HANGS - 1), None, "the first writes still");
+        rounds.end(first);
+        let second = rounds.begin(2000).unwrap();
+        assert!(rounds.is_current(second) && !rounds.is_current(first));
+        // It hangs. What it does when it comes back is of no account.
+        let third = rounds.begin(2000 + HANGS).unwrap();
+        rounds.end(second);
+        assert!(rounds.is_current(third) && !rounds.is_current(second));
     }
 }
