@@ -78,7 +78,7 @@ def rate(folder, case, seconds):
     try:
         running += [Running(folder, name, config(name, folder)) for name in guests]
         if not wait_for(lambda: somebody_listens(folder / "guests.mgmt"), 30.0):
-            return 0.0
+            raise SystemExit(f"the switch does not listen at {folder}/guests.mgmt")
         for flow in flows:
             subprocess.run(("ovs-ofctl", "-O", "OpenFlow13", "add-flow", f"unix:{folder}/guests.mgmt", flow), check=True)
         if not wait_for(lambda: running[0].sent() > 0, 30.0):

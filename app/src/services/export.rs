@@ -29,16 +29,15 @@ const MOMENT: u64 = 5_000_000;
 /// A round that wrote nothing for so long hangs: another one begins.
 const HANGS: u64 = 5_000_000_000;
 
-/// The rounds of one file. Who was begun anew by a reload shares them with who comes to its end meanwhile: one round at a time is under way, or the end of the
-/// one would be taken out with the other.
+/// The rounds of a function. A service that a reload begins shares them with the one that comes to its end meanwhile: one round at a time is under way, or what
+/// the next one has written would be taken out of the file with the one before.
 #[derive(Default)]
 pub(super) struct Rounds {
-    /// When the next one is due; 0 before the first.
-    due: AtomicU64,
     /// The last one's number.
     last: AtomicU64,
-    /// The one that is under way, or 0, and when it wrote last.
+    /// The one that is under way, or 0.
     current: AtomicU64,
+    /// When that wrote last.
     wrote: AtomicU64,
 }
 
@@ -70,6 +69,8 @@ struct What {
     table: &'static str,
     file: PathBuf,
     every: u64,
+    /// When the next round is due; 0 before the first.
+    due: Arc<AtomicU64>,
     rounds: Arc<Rounds>,
 }
 
@@ -81,8 +82,8 @@ pub(super) struct Maker {
 }
 
 impl Maker {
-    /// That of a function's need, which goes on with these rounds.
-    pub(super) fn new(wanted: &Wanted, jobs: SyncSender<Job>, rounds: Arc<Rounds>) -> Maker {
+    /// That of a function's need. `due` says when its next round is, 0 for one that is new.
+    pub(super) fn new(wanted: &Wanted, jobs: SyncSender<Job>, due: Arc<AtomicU64>, rounds: Arc<Rounds>) -> Maker {
         let (table, file, every) = match &wanted.need {
             Need::Export { table, file, every } => (*table, file.clone(), *every),
             // Others' makers have those.
@@ -93,7 +94,7 @@ impl Maker {
         let file = wanted.folder.as_ref().map_or(file.clone(), |folder| folder.join(&file));
         let function = wanted.function.clone();
         let name = format!("{function}.{table}");
-        Maker { name, what: Arc::new(What { function, table, file, every, rounds }), jobs }
+        Maker { name, what: Arc::new(What { function, table, file, every, due, rounds }), jobs }
     }
 }
 
@@ -109,7 +110,7 @@ impl MakeService for Maker {
     fn make(&self, now: u64) -> Result<Box<dyn Service>, String> {
         let first = now.saturating_add(self.what.every);
         // After a failure the round that failed is due still.
-        let _ = self.what.rounds.due.compare_exchange(0, first, SeqCst, SeqCst);
+        let _ = self.what.due.compare_exchange(0, first, SeqCst, SeqCst);
         let asker = Asker::new(self.jobs.clone()).map_err(|error| format!("it cannot ask: {error}"))?;
         Ok(Box::new(Export { what: Arc::clone(&self.what), asker, state: State::Rests { until: None }, written: 0 }))
     }
@@ -137,7 +138,7 @@ impl Service for Export {
     fn waits(&self) -> Waits<'_> {
         match &self.state {
             State::Rests { until } => {
-                let due = self.what.rounds.due.load(SeqCst);
+                let due = self.what.due.load(SeqCst);
                 Waits { until: Some(until.unwrap_or(due)), ..Waits::default() }
             }
             State::Asked(_) => Waits { readable: vec![self.asker.as_fd()], ..Waits::default() },
@@ -147,9 +148,7 @@ impl Service for Export {
 
     fn step(&mut self, now: u64) -> Result<(), String> {
         self.state = match std::mem::replace(&mut self.state, State::Rests { until: None }) {
-            State::Rests { until } if now < until.unwrap_or(self.what.rounds.due.load(SeqCst)) => {
-                State::Rests { until }
-            }
+            State::Rests { until } if now < until.unwrap_or(self.what.due.load(SeqCst)) => State::Rests { until },
             State::Rests { .. } => self.ask(now),
             State::Asked(pending) => self.hear(pending, now)?,
             State::Writes(round) => self.write(round, now)?,
@@ -200,9 +199,9 @@ impl Export {
         }
         round.finish().map_err(wrong)?;
         // Rounds that were missed meanwhile are not made up for.
-        let (due, every) = (self.what.rounds.due.load(SeqCst), self.what.every.max(1));
+        let (due, every) = (self.what.due.load(SeqCst), self.what.every.max(1));
         let missed = now.saturating_sub(due) / every;
-        self.what.rounds.due.store(due.saturating_add(every.saturating_mul(missed + 1)), SeqCst);
+        self.what.due.store(due.saturating_add(every.saturating_mul(missed + 1)), SeqCst);
         Ok(State::Rests { until: None })
     }
 }

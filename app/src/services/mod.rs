@@ -23,7 +23,7 @@ pub(crate) use stats::{ServiceState, ServiceStats};
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -110,7 +110,9 @@ impl All {
 struct Needed {
     wanted: Wanted,
     slot: Arc<Slot>,
-    /// Those of an export.
+    /// When it has something to do next; 0 at first.
+    due: Arc<AtomicU64>,
+    /// Of an export, the rounds of its function.
     rounds: Arc<export::Rounds>,
     sides: Sides,
 }
@@ -202,7 +204,11 @@ impl Services {
             }
             // A reload, from another folder perhaps, does not put off what is due.
             let is_same = |ended: &&Needed| ended.wanted.function == new.function && ended.wanted.need == new.need;
-            let rounds = ended.iter().find(is_same).map_or_else(Arc::default, |ended| Arc::clone(&ended.rounds));
+            let due = ended.iter().find(is_same).map_or_else(Arc::default, |ended| Arc::clone(&ended.due));
+            let is_of_it = |ended: &&Needed| {
+                ended.wanted.function == new.function && matches!(ended.wanted.need, Need::Export { .. })
+            };
+            let rounds = ended.iter().find(is_of_it).map_or_else(Arc::default, |ended| Arc::clone(&ended.rounds));
             let bell = match Bell::new() {
                 Ok(bell) => bell,
                 Err(error) => {
@@ -221,10 +227,18 @@ impl Services {
                     Box::new(channel::Maker::new(&new.function, channel.clone(), sides.channel.clone()))
                 }
                 Need::Flows(export) => Box::new(flows::Maker::new(&new.function, export.clone(), sides.flows.clone())),
-                Need::Export { .. } => Box::new(export::Maker::new(&new, jobs.clone(), Arc::clone(&rounds))),
+                Need::Export { .. } => {
+                    Box::new(export::Maker::new(&new, jobs.clone(), Arc::clone(&due), Arc::clone(&rounds)))
+                }
             };
             // The watchdog gives it a thread.
-            needed.push(Needed { wanted: new, slot: Arc::new(Slot::new(maker, bell, self.limits)), rounds, sides });
+            needed.push(Needed {
+                wanted: new,
+                slot: Arc::new(Slot::new(maker, bell, self.limits)),
+                due,
+                rounds,
+                sides,
+            });
         }
         drop(needed);
         self.watchdog.thread().unpark();

@@ -92,7 +92,9 @@ fn the_fast_path_does_what_the_definition_does() {
 /// MPLS entries come and go, and TTLs are copied, and what is behind them then is found by what it is.
 #[test]
 fn labels_are_changed_by_the_fast_path() {
-    both_ways(labelling(), 400, |met| met.fast > met.packets / 2 && met.labelled > 150 && met.by_code > 60);
+    both_ways(labelling(), 400, |met| {
+        met.fast > met.packets / 2 && met.labelled > met.packets / 20 && met.by_code > 60
+    });
 }
 
 #[test]

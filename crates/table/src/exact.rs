@@ -148,6 +148,7 @@ impl Index {
 
     /// The value for which `is` says that it belongs to the key with this hash; `is` compares the key in the record.
     pub fn find(&self, hash: Hash, mut is: impl FnMut(u64) -> bool) -> Option<u64> {
+        // Nearly always that is it, and takes no walk through all buckets.
         let first = self.candidate(hash);
         if first.is_some_and(&mut is) {
             return first;
