@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 
 from lab import PATIENCE, pcapfile
-from lab.packets import GRE, IP, MPLS, UDP, Dot1AD, Dot1Q, Ether, payload, raw
+from lab.packets import ARP, GRE, ICMP, IP, MPLS, UDP, Dot1AD, Dot1Q, Ether, payload, raw
 from lab.scenario import run_until_drained
 from lab.weir import check_account, drops_of
 
@@ -126,3 +126,55 @@ def test_damaged_frames_are_dropped_by_name_or_right():
                 wrong = _suspicious(folder / name, "ip.checksum.status == 0")
                 assert not wrong, f"{name}: {wrong[:3]}"
 
+
+
+SHARED = """
+engine { clock = "virtual" }
+port { name = "cpe",  device = "pcap:cpe.in,cpe.out,timing=clock,mac=02:00:00:00:00:01" }
+port { name = "core", device = "pcap:core.in,core.out,timing=clock,mac=02:00:00:00:00:02", address = "198.51.100.1/24" }
+port { name = "office", device = "pcap:office.in,office.out,timing=clock,mac=02:00:00:00:00:03", address = "192.0.2.1/24" }
+interface { name = "cpe.4000", on = "cpe", vlan = 4000, address = "172.16.0.1/24", of = "business" }
+interface { name = "cpe.4001", on = "cpe", vlan = 4001, address = "172.17.0.1/24", of = "bng" }
+router { name = "business", ports = { "cpe", "office" },
+         neighbors = { ["192.0.2.9"] = "02:00:00:00:03:09", ["172.16.0.9"] = "02:00:00:00:04:09" } }
+bng {
+  access = { "cpe" }, core = { "core" }, local_address = "21.22.23.24", subscribers = "subscribers.csv",
+  gateways = { west = { port = "core", address = "198.51.100.10", mac = "02:00:00:00:02:00" } }, routes = { ["0.0.0.0/0"] = "west" },
+}
+"""
+
+
+def test_a_router_and_a_node_beside_customers():
+    """Customers, a router's interface and one of the gateway's own on one port: each packet goes to whoever has its tags."""
+    frames = {"cpe": [], "core": [], "office": []}
+    udp = lambda src, dst: IP(src=src, dst=dst, ttl=64) / UDP(sport=1000, dport=2000) / payload(100)
+    to = lambda tags, packet, mac="02:00:00:00:04:09": raw(Ether(src=mac, dst="02:00:00:00:00:01") / tags / packet)
+    for n in range(50):
+        svlan, cvlan, _, address, mac = _line(n)
+        frames["cpe"] += [
+            to(Dot1AD(vlan=svlan) / Dot1Q(vlan=cvlan), udp(address, "203.0.113.7"), mac),
+            to(Dot1Q(vlan=4000), udp("172.16.0.9", "192.0.2.9")),
+            to(Dot1Q(vlan=4001), IP(src="172.17.0.9", dst="172.17.0.1", ttl=64) / ICMP(id=n)),
+            to(Dot1Q(vlan=4002), udp("172.16.0.9", "192.0.2.9")),
+        ]
+        back = raw(Ether(src="02:00:00:00:03:09", dst="02:00:00:00:00:03") / udp("192.0.2.9", "172.16.0.9"))
+        frames["office"].append(back)
+    asks = Ether(src="02:00:00:00:04:09", dst="ff:ff:ff:ff:ff:ff") / Dot1Q(vlan=4001)
+    frames["cpe"].insert(0, raw(asks / ARP(hwsrc="02:00:00:00:04:09", psrc="172.17.0.9", pdst="172.17.0.1")))
+    with tempfile.TemporaryDirectory(prefix="weir-scenario-") as folder:
+        folder = pathlib.Path(folder)
+        rows = ["svlan,cvlan,key,ipv4,mac", *(",".join(map(str, _line(n))) for n in range(CUSTOMERS))]
+        (folder / "subscribers.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        for name, some in frames.items():
+            pcapfile.write(folder / f"{name}.in", [(5 + n * 1e-3, frame) for n, frame in enumerate(some)])
+        script = folder / "test.lua"
+        script.write_text(SHARED, encoding="utf-8")
+        stats = run_until_drained(script)
+        check_account(stats)
+        out = {name: [frame for _, frame in pcapfile.read(folder / f"{name}.out")] for name in frames}
+    ip = lambda some, at, protocol: [frame for frame in some if frame[at - 2 : at] == b"\x08\x00" and frame[at + 9] == protocol]
+    behind = lambda vlan: [frame for frame in out["cpe"] if frame[12:16] == b"\x81\x00" + vlan.to_bytes(2, "big")]
+    assert len(ip(out["core"], 14, 47)) == 50, "customers' packets in tunnels"
+    assert len(ip(out["office"], 14, 17)) == 50 and len(ip(behind(4000), 18, 17)) == 50, "through the router, both ways"
+    assert len(ip(behind(4001), 18, 1)) == 50, "answers of the gateway's own interface"
+    assert drops_of(stats) == {"business.forward unknown-tag": 50}, drops_of(stats)

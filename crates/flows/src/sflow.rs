@@ -36,9 +36,8 @@ const INTERNAL: u32 = 0x3fff_ffff;
 /// Bytes in front of a datagram's samples at most: version, agent, its part, numbers of the datagram and of its samples, uptime.
 const HEADER: usize = 40;
 
-/// A counter that is not kept, and one of 64 bits.
+/// A counter that is not kept.
 const UNKNOWN: u32 = u32::MAX;
-const UNKNOWN_BYTES: u64 = u64::MAX;
 
 /// A count as it goes on for collectors, for whom it never falls: where it begins anew here, it goes on there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -267,9 +266,9 @@ fn generic(interface: &InterfaceCounters) -> Words {
     // Full duplex; up as it is meant to be (bit 0), and in operation (bit 1).
     words.words(&[1, u32::from(interface.enabled) | u32::from(interface.up) << 1]);
     // Of packets all are told as unicast: kinds are not told apart, and drops are counted by stage and reason.
-    for (counted, others) in [(interface.received, 5), (interface.sent, 4)] {
-        words.long(counted.map_or(UNKNOWN_BYTES, |[_, bytes]| bytes));
-        words.words(&[counted.map_or(UNKNOWN, |[packets, _]| packets as u32)]);
+    for ([packets, bytes], others) in [(interface.received, 5), (interface.sent, 4)] {
+        words.long(bytes);
+        words.words(&[packets as u32]);
         words.words([UNKNOWN; 5].get(..others).unwrap_or_default());
     }
     words.words(&[2]); // Not promiscuous.

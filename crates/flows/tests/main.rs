@@ -55,7 +55,7 @@ pub(crate) fn interface() -> InterfaceCounters {
         kind: InterfaceKind::Vlan,
         enabled: true,
         up: true,
-        received: Some([11, 1100]),
-        sent: Some([22, 5_000_000_000]),
+        received: [11, 1100],
+        sent: [22, 5_000_000_000],
     }
 }

@@ -2,13 +2,11 @@
 //!
 //! - [`FlowExportConfig`]: what a configuration says.
 //! - `stage`: the stage `NAME.sample`, before all others, which takes samples. It is in a graph only where a configuration asks for it.
-//! - [`Outside`]: ports of the function that are none of the layer's, with a stage of the same kind.
 //! - `source`: what the service that sends them asks for: samples with where they go, and counters of interfaces.
 //! - [`Discern`]: what a function knows of its packets that the layer does not.
 //! - `show`: what became of it, for people.
 
 mod discern;
-mod outside;
 mod show;
 mod source;
 mod stage;
@@ -23,11 +21,10 @@ use weir_stage::{Collector, Exported, FlowExport, FlowProtocol, Need};
 
 use crate::config::{NETNS, seconds};
 use crate::tables::fib::Fib;
-use crate::{InterfaceId, Interfaces, MAX_INTERFACES};
+use crate::{InterfaceId, Interfaces};
 use weir_table::counters::Counters;
 
 pub use discern::{Discern, Discerned, Goes, Seen};
-pub use outside::Outside;
 pub use show::FLOW_SHOWS;
 pub(crate) use show::{gauges, rows};
 pub(crate) use source::Source;
@@ -86,16 +83,10 @@ fn collectors(config: &FlowExportConfig) -> Vec<SocketAddr> {
     config.collector.iter().map(|Collector(address)| *address).collect()
 }
 
-/// Whether there are the interfaces that are named, among these or `outside`, and the source can speak to all collectors; what is wrong goes to `errors`.
-pub(crate) fn check(
-    element: &Element,
-    config: &FlowExportConfig,
-    (interfaces, outside): (&[&str], &Outside),
-    errors: &mut Errors,
-) {
+/// Whether there are the interfaces that are named, among these, and the source can speak to all collectors; what is wrong goes to `errors`.
+pub(crate) fn check(element: &Element, config: &FlowExportConfig, interfaces: &[&str], errors: &mut Errors) {
     let root = element.path();
     let path = root.field("flow_export");
-    let interfaces: Vec<&str> = outside.names().chain(interfaces.iter().copied()).collect();
     for (name, n) in config.interfaces.iter().zip(1..) {
         if !interfaces.contains(&name.as_str()) {
             let some = interfaces.iter().take(16).copied().collect::<Vec<_>>().join(", ");
@@ -119,17 +110,16 @@ pub(crate) struct Wanted(pub(crate) Option<FlowExportConfig>);
 /// Of how many packets of each interface one is sampled, by its [place](Places); 0: none is.
 type Rates = Vec<u32>;
 
-/// Where interfaces stand in tables: those of the layer, whose numbers are below a limit; all together; those [outside](Outside).
+/// Where interfaces stand in tables, whose numbers are below a limit, and all together.
 #[derive(Clone, Copy, Debug)]
 struct Places {
     limit: usize,
-    outside: usize,
 }
 
 impl Places {
     /// How many there are.
     fn count(self) -> usize {
-        self.limit + 1 + self.outside
+        self.limit + 1
     }
 
     /// That of all interfaces together.
@@ -140,10 +130,8 @@ impl Places {
     /// That of an interface; beyond all for none.
     #[inline(always)]
     fn of(self, interface: InterfaceId) -> usize {
-        match interface.checked_sub(MAX_INTERFACES) {
-            None => usize::from(interface),
-            Some(outside) => self.limit + 1 + usize::from(outside),
-        }
+        let interface = usize::from(interface);
+        if interface < self.limit { interface } else { usize::MAX }
     }
 }
 
@@ -179,30 +167,29 @@ pub(crate) struct Flows {
     /// Samples that found no room, by interface.
     lost: Arc<Counters>,
     places: Places,
-    outside: Arc<Outside>,
     seed: u64,
     book: Mutex<Book>,
 }
 
 impl Flows {
-    /// Of a function that has so many interfaces at most, and some ports outside; `seed` is that of the numbers that choose.
-    pub(crate) fn new(domain: &Domain, (limit, outside): (usize, Arc<Outside>), seed: u64) -> Flows {
+    /// Of a function that has so many interfaces at most; `seed` is that of the numbers that choose.
+    pub(crate) fn new(domain: &Domain, limit: usize, seed: u64) -> Flows {
         let rates = Arc::new(Published::new(domain, Box::default()));
-        let places = Places { limit, outside: outside.len() };
+        let places = Places { limit };
         let [passed, lost] = [(); 2].map(|()| Counters::new(places.count()));
-        Flows { rates, passed, lost, places, outside, seed, book: Mutex::default() }
+        Flows { rates, passed, lost, places, seed, book: Mutex::default() }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A stage that takes samples of what comes in by the layer's ports, or by those outside.
+    /// A stage that takes samples of what comes in, by ports that `have_lines` or not.
     ///
     /// # Errors
     ///
     /// No memory.
-    pub(crate) fn stage(&self, fib: &Arc<Fib>, is_outside: bool) -> Result<Sampler, arena::Error> {
+    pub(crate) fn stage(&self, fib: &Arc<Fib>, have_lines: bool) -> Result<Sampler, arena::Error> {
         let (passed, lost) = (self.passed.acquire()?, self.lost.acquire()?);
         let (producer, consumer) = ring(WAITING);
         let alive = Arc::new(());
@@ -211,17 +198,9 @@ impl Flows {
         book.made += 1;
         let seed = self.seed ^ book.made << 32;
         book.rings.push(Samples { of: Arc::downgrade(&alive), ring: consumer });
-        let entrance = match is_outside {
-            true => Entrance::Outside(Arc::clone(&self.outside)),
-            false => Entrance::Layer(Arc::clone(fib)),
-        };
+        let entrance = Entrance { fib: Arc::clone(fib), have_lines };
         let places = (self.places, passed, lost);
         Ok(Sampler::new((Arc::clone(&self.rates), entrance), places, (producer, alive), seed))
-    }
-
-    /// The link of a port that may be outside is up, or down.
-    pub(crate) fn set_link(&self, index: u16, up: bool) {
-        self.outside.set_link(index, up);
     }
 
     /// Becomes what a checked configuration wants; workers see it by [`Flows::publish`].
@@ -241,10 +220,8 @@ impl Flows {
             rates.resize(self.places.count(), 0);
             let is_sampled =
                 |name: &str| config.interfaces.is_empty() || config.interfaces.iter().any(|one| one == name);
-            let of_layer = interfaces.iter().map(|interface| (interface.id, interface.name()));
-            let all = of_layer.chain((MAX_INTERFACES..).zip(self.outside.names()));
-            for (interface, _) in all.filter(|(_, name)| is_sampled(name)) {
-                if let Some(rate) = rates.get_mut(self.places.of(interface)) {
+            for interface in interfaces.iter().filter(|interface| is_sampled(interface.name())) {
+                if let Some(rate) = rates.get_mut(self.places.of(interface.id)) {
                     *rate = config.sample;
                 }
             }

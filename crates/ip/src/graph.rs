@@ -202,12 +202,12 @@ impl Stages {
         self.sample(graph, (place, self.stage(".sample")), (running, false), next)
     }
 
-    /// The same of ports of the function that are none of the layer's ([`Outside`](crate::Outside)), by the whole name of the stage.
+    /// The same of ports on which [lines](crate::Lines) are, by the whole name of the stage.
     ///
     /// # Errors
     ///
     /// What a builder of graphs may run out of.
-    pub fn add_outside_sampler(
+    pub fn add_line_sampler(
         &self,
         graph: &mut Graph,
         (place, name): (Place, String),
@@ -221,13 +221,13 @@ impl Stages {
         &self,
         graph: &mut Graph,
         (place, name): (Place, String),
-        (running, is_outside): (Option<&Running>, bool),
+        (running, have_lines): (Option<&Running>, bool),
         next: NodeId,
     ) -> Result<NodeId, GraphError> {
         if !self.guards.samples {
             return Ok(next);
         }
-        let make = |running: &Running| running.sampler(is_outside);
+        let make = |running: &Running| running.sampler(have_lines);
         let sampler = graph.add_of(name, flows::declaration(), place, running, make)?;
         graph.wire(sampler, "out", To::Stage(next));
         Ok(sampler)

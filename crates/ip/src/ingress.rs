@@ -51,6 +51,8 @@ pub(crate) struct In {
     pub(crate) station: AtomicU64,
     /// The number of its VRF.
     pub(crate) vrf: AtomicU16,
+    /// Whether it has addresses.
+    pub(crate) has_addresses: AtomicBool,
 }
 
 /// What no MAC address is: a port that is not the function's, or an interface that is down.
@@ -169,6 +171,7 @@ impl Ingress {
                     plain: AtomicU64::new(NO_FRAME),
                     station: AtomicU64::new(NOBODY),
                     vrf: AtomicU16::new(0),
+                    has_addresses: AtomicBool::new(false),
                 })
                 .collect(),
             tpids: (0..1024).map(|_| AtomicU64::new(0)).collect(),
@@ -308,6 +311,16 @@ impl Ingress {
         // The position is part of the value, as equal tags on two ports are two interfaces.
         let is = |value: u64| value >> 16 == u64::from(position) && has(value as u16);
         index.find(index.hash(position.into(), tags.key()), is).map_or(NO_INTERFACE, |value| value as u16)
+    }
+
+    /// The interface that a frame is for which came in by the port of this index, where customers' [lines](crate::Lines) are beside it: one with the
+    /// frame's tags, or the port's own if that has addresses. None if it is for none of these, or for another station.
+    pub fn beside_lines(&self, port: u16, frame: &[u8; FRONT_LEN]) -> Option<InterfaceId> {
+        let Entered { interface, is_ours, .. } = self.enter(port, frame);
+        let known = self.interfaces.get(usize::from(interface))?;
+        let is_meant = is_ours || frame[0] & 1 == 1 && !self.is_shut(port, interface);
+        let is_used = interface != self.untagged_of(port) || known.has_addresses.load(Ordering::Relaxed);
+        (is_meant && is_used).then_some(interface)
     }
 
     /// The interface with these tags on the port of this index; [`NO_INTERFACE`] if there is none.

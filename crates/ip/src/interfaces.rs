@@ -239,6 +239,7 @@ impl Interfaces {
             known.station.store(NOBODY, Ordering::Relaxed);
             known.plain.store(NO_FRAME, Ordering::Relaxed);
             known.key.store(0, Ordering::Relaxed);
+            known.has_addresses.store(false, Ordering::Relaxed);
         }
         if let Some(egress) = self.egress.get(usize::from(id)) {
             egress.close();
@@ -281,6 +282,13 @@ impl Interfaces {
             (interface.wanted.mtu, interface.wanted.enabled) = (mtu, enabled);
         }
         self.refresh(id);
+    }
+
+    /// Lets workers know whether an interface has addresses.
+    pub(crate) fn tell_addresses(&self, id: InterfaceId, has_some: bool) {
+        if let Some(known) = self.ingress.interfaces.get(usize::from(id)) {
+            known.has_addresses.store(has_some, Ordering::Relaxed);
+        }
     }
 
     /// Lets an interface be what its port and its own wishes make of it. Packets that come in see it at once.

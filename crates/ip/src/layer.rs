@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
-use weir_net::VrfId;
 use weir_net::neighbor::Resolution;
 use weir_net::nexthop::{Inlet, NextHop};
+use weir_net::{RouteSource, VrfId};
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
@@ -33,7 +33,7 @@ use crate::flows::{self, Discern, Flows};
 use crate::function_routes::RouteChange;
 use crate::graph::Stages;
 use crate::host::Side;
-use crate::lines::{Lost, Punt};
+use crate::lines::{LineTally, Lost, Punt};
 use crate::onward::Onward;
 use crate::slow::{Room, SlowPath};
 use crate::state::routing::Decision;
@@ -41,7 +41,7 @@ use crate::state::shared::{self, CHANGES, lock};
 use crate::tables::fib::Fib;
 use crate::tables::prefixes::{PrefixReader, Readers};
 use crate::urpf::ReversePaths;
-use crate::{Ingress, InterfaceId};
+use crate::{Ingress, Interface, InterfaceId, Tags};
 use crate::{request, save, show};
 use weir_table::counters::Counters;
 
@@ -57,6 +57,8 @@ pub struct Running {
     counters: Arc<Counters>,
     /// Of what comes in by interfaces.
     received: Arc<Counters>,
+    /// Of what leaves by interfaces on lines.
+    line_counters: Arc<Counters>,
     kernel: Kernel,
     /// Whether Linux speaks for each VRF.
     hosts: Arc<[bool]>,
@@ -116,6 +118,20 @@ impl Running {
     /// No memory.
     pub fn inward(&self, key: Key<Untagged>) -> Result<Inward, GraphError> {
         Ok(Inward::new(Arc::clone(&self.fib), self.acquire_received()?, key))
+    }
+
+    /// What counts packets of lines, for one stage of the function.
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub fn line_tally(&self) -> Result<LineTally, GraphError> {
+        let acquire = |all: &Counters| all.acquire().map_err(|error| GraphError(vec![error.to_string()]));
+        Ok(LineTally {
+            ingress: self.ingress(),
+            received: acquire(&self.received)?,
+            sent: acquire(&self.line_counters)?,
+        })
     }
 
     /// Where packets of the function to an address go; its neighbour is asked for if it is not known. `hash` is that of their flow.
@@ -200,6 +216,22 @@ impl Running {
         lock(&self.shared).lines.take_lost()
     }
 
+    /// The name of the interface with these tags on the port of this index.
+    pub fn interface_with(&self, port: u16, tags: Tags) -> Option<String> {
+        let control = lock(&self.shared);
+        let found = control.interfaces.get(control.interfaces.ingress().lookup(port, tags));
+        found.map(|found| found.name().to_owned())
+    }
+
+    /// The interfaces on ports that were added at run time: names, indices of their ports, and tags.
+    pub fn added_interfaces(&self) -> Vec<(String, u16, Tags)> {
+        let control = lock(&self.shared);
+        let added = |one: &&Interface| control.ledger.source(one.id) == RouteSource::Cli;
+        let index = |one: &Interface| Some(control.interfaces.ports().get(usize::from(one.wanted.port?))?.index);
+        let all = control.interfaces.iter().filter(added);
+        all.filter_map(|one| Some((one.name().to_owned(), index(one)?, one.tags()))).collect()
+    }
+
     /// The number of an interface, by its name.
     pub fn interface(&self, name: &str) -> Option<InterfaceId> {
         lock(&self.shared).interfaces.find(name).map(|found| found.id)
@@ -268,9 +300,9 @@ impl Running {
         Box::new(self.urpf.stage(Arc::clone(&self.readers), Arc::clone(&self.fib)))
     }
 
-    /// A stage that takes samples, of what comes in by the ports of the layer or by those outside.
-    pub(crate) fn sampler(&self, is_outside: bool) -> Result<Box<dyn Stage>, GraphError> {
-        let stage = self.flows.stage(&self.fib, is_outside);
+    /// A stage that takes samples of what comes in, by ports that `have_lines` or not.
+    pub(crate) fn sampler(&self, have_lines: bool) -> Result<Box<dyn Stage>, GraphError> {
+        let stage = self.flows.stage(&self.fib, have_lines);
         Ok(Box::new(stage.map_err(|error| GraphError(vec![error.to_string()]))?))
     }
 
@@ -358,7 +390,6 @@ impl Instance for Running {
     }
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {
-        self.flows.set_link(port, up);
         lock(&self.shared).set_link(port, up, now);
     }
 

@@ -1,16 +1,20 @@
-//! Lines: links of a function's own on which it tells its customers apart by more than interfaces have, such as two tags of each. Its packets come
+//! Lines: customers of a function whom it tells apart on its ports by more than interfaces have, such as two tags of each, whose addresses it learns and
+//! checks. Beside them a port may have [interfaces](crate::Interfaces) as any other. Packets of lines come
 //! without what tells them apart, and with a word that says whose they are ([`Punt`]); what is for a line goes back to the function with the
 //! same word. All else is as on any interface: echo, ICMP errors and their limits, fragments, packets that wait for a neighbour.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_net::limit::Pace;
 use weir_net::{DEFAULT_VRF, VrfId};
+use weir_table::counters::WorkerCounters;
 use weir_wire::MacAddr;
 
 use crate::fast::punt::PuntReason;
-use crate::{InterfaceId, Interfaces, NO_INTERFACE};
+use crate::tags::FRONT_LEN;
+use crate::{Ingress, InterfaceId, Interfaces, NO_INTERFACE};
 
 /// Lines of a function at most.
 pub const MAX_LINES: u32 = 1 << Line::NUMBER_BITS;
@@ -120,6 +124,51 @@ impl Punt {
     /// Of a packet of a line.
     pub const fn of_line(reason: PuntReason, line: Line) -> Punt {
         Punt { reason, line: Some(line), chosen: None }
+    }
+}
+
+/// Counts packets of lines, and of interfaces beside them, for one stage of the function: those of lines at the interfaces of their ports.
+pub struct LineTally {
+    pub(crate) ingress: Arc<Ingress>,
+    pub(crate) received: Arc<WorkerCounters>,
+    pub(crate) sent: Arc<WorkerCounters>,
+}
+
+impl LineTally {
+    /// The interfaces that frames are for which are of no line.
+    pub fn ingress(&self) -> &Ingress {
+        &self.ingress
+    }
+
+    /// Whether nothing comes or goes by lines on the port of this index: its interface is set down. Where functions share a port, that may be another's.
+    #[inline(always)]
+    pub fn is_shut(&self, port: u16) -> bool {
+        self.ingress.station(port).is_none() && self.ingress.untagged_of(port) != NO_INTERFACE
+    }
+
+    /// So many packets of lines came in by the port of this index, with so many bytes together.
+    #[inline(always)]
+    pub fn came(&self, port: u16, packets: u64, bytes: u64) {
+        self.count(self.ingress.untagged_of(port), packets, bytes);
+    }
+
+    /// A frame of so many bytes, which was counted as of a line, is of an interface [beside](Ingress::beside_lines) them.
+    pub fn came_beside(&self, port: u16, frame: &[u8; FRONT_LEN], bytes: u64) {
+        let Some(interface) = self.ingress.beside_lines(port, frame) else { return };
+        self.came(port, 1_u64.wrapping_neg(), bytes.wrapping_neg());
+        self.count(interface, 1, bytes);
+    }
+
+    #[inline(always)]
+    fn count(&self, interface: InterfaceId, packets: u64, bytes: u64) {
+        self.received.view(self.received.places()).count(interface.into(), packets, bytes);
+    }
+
+    /// So many packets leave for lines by the port of this index.
+    #[inline(always)]
+    pub fn left(&self, port: u16, packets: u64, bytes: u64) {
+        let interface = self.ingress.untagged_of(port);
+        self.sent.view(self.sent.places()).count(interface.into(), packets, bytes);
     }
 }
 

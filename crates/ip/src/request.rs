@@ -2,6 +2,7 @@
 
 mod interface;
 
+pub use interface::requested_tags;
 pub(crate) use interface::saved as saved_interface;
 
 use std::net::IpAddr;

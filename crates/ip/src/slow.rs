@@ -183,7 +183,9 @@ impl Call<'_, '_> {
                 self.route(parcel)
             }
             // Functions' own, which they do not hand on.
-            PuntReason::UnknownSource | PuntReason::Fragment => self.end(parcel, Exit::Undecided),
+            PuntReason::UnknownSource | PuntReason::Fragment | PuntReason::Interface => {
+                self.end(parcel, Exit::Undecided)
+            }
         }
     }
 

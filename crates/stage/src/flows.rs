@@ -196,10 +196,10 @@ pub struct InterfaceCounters {
     pub enabled: bool,
     /// Whether packets may come and go by it.
     pub up: bool,
-    /// Packets and bytes that came in; `None` where they are not counted by interface.
-    pub received: Option<[u64; 2]>,
+    /// Packets and bytes that came in.
+    pub received: [u64; 2],
     /// Packets and bytes that left.
-    pub sent: Option<[u64; 2]>,
+    pub sent: [u64; 2],
 }
 
 /// What became of the datagrams to a collector.

@@ -44,6 +44,7 @@ impl Across {
         if !self.reach.has(binding) {
             return Err(Exit::Unresolved);
         }
+        self.down.check_open(binding).map_err(|_| Exit::InterfaceDown)?;
         let total = packet.bytes().get(TAGGED..).and_then(Ipv4::view).map_or(0, Ipv4::total_len);
         let port = self.down.deliver(packet, binding, TAGGED as u8).map_err(|exit| match exit {
             downstream::Exit::TooBig => Exit::TooBig,

@@ -219,6 +219,9 @@ config! {
         pub up: Option<SchedulerConfig> = optional, rebuild;
         /// What customers get: shaped last, so that nothing is lost behind it, for each access port by itself.
         pub down: Option<SchedulerConfig> = optional, rebuild;
+        /// What customers send and get, through one scheduler for each access port, in place of `up` and `down`: rates and guarantees are those of both
+        /// directions together.
+        pub both: Option<SchedulerConfig> = optional, rebuild;
     }
 }
 
@@ -283,8 +286,8 @@ config! {
         pub routes_ipv6: BTreeMap<Ipv6Net, OneOrMany<String>> = empty, rebuild;
         /// The IPv4 routes from a file with the columns `prefix` and `gateway`; several gateways are parted by `;`.
         pub routes_csv: Option<FilePath> = optional, live;
-        /// VRFs by name for interfaces on core ports that are not for customers, such as one for management; customers' packets come and
-        /// go by the default one.
+        /// VRFs by name for interfaces that are not for customers, such as one for management; customers' packets come and go by the default
+        /// one.
         pub vrfs: BTreeMap<String, VrfConfig> = empty, rebuild;
         /// Priority (802.1p) of packets to customers, by their DSCP; 0 for those that are not named.
         pub pcp: BTreeMap<u8, u8> = empty, rebuild;

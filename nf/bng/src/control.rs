@@ -10,7 +10,7 @@ mod six;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use weir_ip::{Line, Punt, PuntReason, Side};
+use weir_ip::{Line, LineTally, Punt, PuntReason, Side};
 use weir_net::pending::Pending;
 use weir_net::reassembly::Reassembly;
 use weir_packet::{Batch, Held, Key, LaneId, Packet};
@@ -44,6 +44,7 @@ pub(crate) struct SlowPath {
     kind: Key<Punt>,
     ports: usize,
     drops: Drops,
+    tally: LineTally,
 }
 
 /// How much the slow path holds at most.
@@ -68,6 +69,7 @@ struct Call<'a, 'o> {
     waiting: &'a mut Pending<BindingKey, Held>,
     fragments: &'a mut Reassembly<Held>,
     drops: &'a Drops,
+    tally: &'a LineTally,
     out: &'a mut Out<'o>,
     kind: Key<Punt>,
 }
@@ -93,7 +95,7 @@ impl SlowPath {
     /// For a gateway with so many ports. What subscribers lose is counted by `counters`, which no other worker writes.
     pub(crate) fn new(
         shared: Arc<Mutex<Control>>,
-        counters: Arc<WorkerCounters>,
+        (counters, tally): (Arc<WorkerCounters>, LineTally),
         kind: Key<Punt>,
         ports: usize,
         room: Room,
@@ -101,12 +103,12 @@ impl SlowPath {
         let (losses, of_the_layer) = (Losses::of::<Exit>(), Losses::among(weir_ip::slow_ways()));
         let drops = Drops { counters, losses, of_the_layer };
         let (waiting, fragments) = (Pending::new(EACH, room.queue), Reassembly::new(room.fragments));
-        SlowPath { shared, waiting, fragments, kind, ports, drops }
+        SlowPath { shared, waiting, fragments, kind, ports, drops, tally }
     }
 
     fn call<'a, 'o>(&'a mut self, out: &'a mut Out<'o>) -> Call<'a, 'o> {
-        let SlowPath { shared, waiting, fragments, drops, kind, .. } = self;
-        Call { control: lock(shared), waiting, fragments, drops, out, kind: *kind }
+        let SlowPath { shared, waiting, fragments, drops, tally, kind, .. } = self;
+        Call { control: lock(shared), waiting, fragments, drops, tally, out, kind: *kind }
     }
 }
 
@@ -169,6 +171,12 @@ impl Call<'_, '_> {
             PuntReason::TooBig if self.control.config.tunnel.fragment => self.fragment_outer(customer, packet),
             why => self.hand_on(why, customer.line(Side::From), TAGS, packet),
         }
+    }
+
+    /// Hands a customer's packet back to the stages for what comes from customers, which count it once more as it comes.
+    fn send_up(&mut self, mut packet: Held) {
+        self.tally.came(packet.port(), 1_u64.wrapping_neg(), (packet.packet().len() as u64).wrapping_neg());
+        self.out.send(packet, Exit::Up);
     }
 
     /// Leaves a packet of a line to the network layer, with the `front` of its link's header cut off but for both addresses.

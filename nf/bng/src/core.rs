@@ -133,8 +133,6 @@ impl Tunnels {
 pub(crate) struct Core {
     pub(crate) onward: Onward,
     pub(crate) tunnels: Arc<Tunnels>,
-    /// The position of the first core port among all ports.
-    pub(crate) first: u8,
     /// Whether packets go in tunnels.
     pub(crate) is_tunnel: bool,
 }
@@ -175,7 +173,6 @@ pub(crate) struct CoreView<'t> {
     core: &'t Core,
     onward: weir_ip::OnwardView<'t>,
     tunnels: &'t [Tunnel],
-    first: u8,
     heads: &'t [Prepared],
 }
 
@@ -269,7 +266,7 @@ impl Core {
     #[inline(always)]
     pub(crate) fn view(&self) -> CoreView<'_> {
         let (onward, tunnels) = (self.onward.view(), self.tunnels.tunnels.as_slice());
-        CoreView { core: self, onward, tunnels, first: self.first, heads: &[] }
+        CoreView { core: self, onward, tunnels, heads: &[] }
     }
 
     /// As [`CoreView::hop`], in tunnels or not.
@@ -329,7 +326,7 @@ impl<'t> CoreView<'t> {
 
     #[inline(always)]
     fn by(self, head: Option<&'t Rewrite>, leaving: Leaving<'t>, longest: u16) -> Routed<'t> {
-        Routed { head, leaving, port: self.first.wrapping_add(leaving.port()), longest }
+        Routed { head, leaving, port: leaving.port(), longest }
     }
 
     /// The tunnel behind an inlet.

@@ -10,7 +10,7 @@ mod exit;
 
 use std::sync::Arc;
 
-use weir_ip::{Inward, PuntReason, Punts, Untagged};
+use weir_ip::{Inward, LineTally, PuntReason, Punts, Untagged};
 use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, Frame, LinkPattern, NO_FRAME};
@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) subscribers: Arc<Subscribers>,
     pub(crate) ports: Arc<Ports>,
     pub(crate) counters: Arc<WorkerCounters>,
+    /// What counts by interfaces.
+    pub(crate) tally: Arc<LineTally>,
     pub(crate) marking: Marking,
     /// The gateway's end of tunnels.
     pub(crate) local: u32,
@@ -129,7 +131,9 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
         if let (Some(inward), Some(came)) = (inward, came) {
             inward.count(batch, came, bytes);
         }
-        let (good, of_six) = (good & !others, of_six & !others);
+        // What is shut is looked for packet by packet.
+        let usual = if shared.all_open() { !others } else { 0 };
+        let (good, of_six) = (good & usual, of_six & usual);
         let (mut ports, mut gone) = ([0; BATCH], 0);
         batch.each_in(
             good,
@@ -144,6 +148,7 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
         if of_six != 0 {
             gone |= shared.carry_six(*kernel, batch, of_six, passes, &mut ports);
         }
+        shared.count_left(batch, gone, &ports);
         out.answer_indexed_each(gone, &ports);
         Slots(others).for_each(|slot| out.answer(slot, Exit::Layer));
         let rest = batch.live() & !(gone | others);
@@ -310,6 +315,35 @@ impl Shared {
         self.deliver(packet, binding, passes.offsets[at]).ok()
     }
 
+    /// Whether packets may leave by all access ports.
+    #[inline(always)]
+    fn all_open(&self) -> bool {
+        !self.ports.access().any(|port| self.tally.is_shut(port))
+    }
+
+    /// Whether packets may leave by the port to a customer.
+    pub(crate) fn check_open(&self, binding: BindingRecord<'_>) -> Result<(), Exit> {
+        let is_shut = self.tally.is_shut(self.ports.egress(binding.port()).index);
+        if is_shut { Err(Exit::InterfaceDown) } else { Ok(()) }
+    }
+
+    /// Counts packets that leave for customers by the ports at these positions.
+    #[inline(always)]
+    fn count_left(&self, batch: &Batch, gone: u64, ports: &[u8; BATCH]) {
+        let Some(port) = self.ports.only_access() else { return self.count_left_by(batch, gone, ports) };
+        let mut bytes = 0;
+        batch.each_ref_in(gone, |_, packet| bytes += packet.len() as u64);
+        self.tally.left(port, gone.count_ones().into(), bytes);
+    }
+
+    /// The same where there are several access ports.
+    #[inline(never)]
+    fn count_left_by(&self, batch: &Batch, gone: u64, ports: &[u8; BATCH]) {
+        batch.each_ref_in(gone, |slot, packet| {
+            self.tally.left(self.ports.egress(ports[slot.index()]).index, 1, packet.len() as u64);
+        });
+    }
+
     /// Takes care of the packets that were not simply delivered.
     #[inline(never)]
     fn sort_out<const TUNNEL: bool>(&self, batch: &mut Batch, mask: u64, aside: &mut Aside, out: &mut Out<'_>) {
@@ -321,11 +355,15 @@ impl Shared {
             let fate = decapsulate::<TUNNEL>(here, packet.bytes(), lanes.port[slot]).and_then(|inner| {
                 let binding = self.look_up(inner).ok_or(Exit::Unresolved)?;
                 subscriber = Some(binding.subscriber());
+                self.check_open(binding)?;
                 self.last_checks(packet, inner)?;
                 self.deliver(packet, binding, inner.offset)
             });
             match fate {
-                Ok(port) => out.answer_indexed(slot, port),
+                Ok(port) => {
+                    self.tally.left(self.ports.egress(port).index, 1, packet.len() as u64);
+                    out.answer_indexed(slot, port);
+                }
                 Err(exit) => {
                     let exit = policer.settle((exit, Exit::PolicedSubscriber), subscriber, (*kind, slot, &mut *lanes));
                     if let Some(subscriber) = subscriber.filter(|_| exit.punted().is_none()) {

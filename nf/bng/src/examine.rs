@@ -30,8 +30,12 @@ pub(crate) enum Onto<'t> {
 /// Looks at a packet that came in by the port of this index.
 pub(crate) fn examine<'t, const TUNNEL: bool>(shared: &'t Shared, packet: &Packet, port: u16) -> Examined<'t> {
     let bytes = packet.bytes();
-    match whose(shared, bytes, shared.ports.ingress(port)) {
-        Err(exit) => Examined { subscriber: None, fate: Err(exit) },
+    let is_shut = || if shared.tally.is_shut(port) { Err(Exit::InterfaceDown) } else { Ok(()) };
+    match is_shut().and_then(|()| whose(shared, bytes, shared.ports.ingress(port))) {
+        Err(exit) => {
+            let is_beside = shared.tally.ingress().beside_lines(port, packet.window(0)).is_some();
+            Examined { subscriber: None, fate: Err(if is_beside { Exit::Interface } else { exit }) }
+        }
         Ok((record, ethertype)) => Examined {
             subscriber: Some(record.number()),
             fate: network::<TUNNEL>(shared, packet, record, ethertype).map(|onto| (record, onto)),

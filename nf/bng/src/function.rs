@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use ipnet::Ipv6Net;
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
-use weir_ip::{FLOW_SHOWS, FunctionRoutes, Inlet, Outside, flow_needs, linux_needs};
+use weir_ip::{FLOW_SHOWS, FunctionRoutes, Inlet, flow_needs, linux_needs};
 use weir_net::RouteSource;
 use weir_simd::Kernel;
 use weir_stage::ownership::Arrangement;
@@ -67,9 +67,8 @@ impl Function for Bng {
         false
     }
 
-    /// On the core side.
-    fn has_interfaces(&self, given: &Given<'_, BngConfig>, port: &str) -> bool {
-        given.config.core.iter().any(|core| core.as_str() == port)
+    fn has_interfaces(&self, _given: &Given<'_, BngConfig>, _port: &str) -> bool {
+        true
     }
 
     fn needs(&self, given: &Given<'_, BngConfig>) -> Vec<Need> {
@@ -97,8 +96,7 @@ impl Function for Bng {
         let name = format!("{}.core", given.name());
         let before = running.map(|running| &running.layer);
         let layer = weir_ip::Described::new((given.element, &name), keys.settings(), env, before, false)?;
-        let access = Outside::new(given.config.access.iter().filter_map(|name| env.port(name)));
-        let layer = layer.with_flow_export(given.config.flow_export.as_ref(), access)?;
+        let layer = layer.with_flow_export(given.config.flow_export.as_ref())?;
         let ports = Arc::clone(&wanted.ports);
         let (name, config, stages) = (given.name().to_owned(), Arc::clone(given.config), layer.stages().clone());
         let shape = Shape { name, config, ports, arrangement, layer: stages };
@@ -329,6 +327,7 @@ fn entries(given: &Given<'_, BngConfig>, env: &Env<'_>, settings: &Settings) -> 
     // Those that others have entered go together with these.
     let running: Option<&Running> = env.running.and_then(|running| running.downcast_ref());
     let taken = running.map_or_else(Taken::default, |running| Taken::of(&lock(&running.shared).registry));
+    let taken = taken.with_interfaces(interfaces(given, env, settings, running).into_iter());
     let site = Site { element, path: element.path(), folder: env.folder };
     let mut loader = Loader::new(settings, taken);
     match &config.subscribers {
@@ -336,6 +335,26 @@ fn entries(given: &Given<'_, BngConfig>, env: &Env<'_>, settings: &Settings) -> 
         SubscribersConfig::List(list) => loader.read_list(list, site),
     }
     loader.finish()
+}
+
+/// Interfaces on access ports with tags as customers' lines have them: those of the configuration, and those that were added at run time.
+fn interfaces(
+    given: &Given<'_, BngConfig>,
+    env: &Env<'_>,
+    settings: &Settings,
+    running: Option<&Running>,
+) -> Vec<(Tags, String)> {
+    let position = |port: &str| settings.ports.iter().zip(0..).find(|(name, _)| *name == port).map(|(_, at)| at);
+    let declared = env.interfaces.iter().filter(|info| info.of == given.name()).filter_map(|info| {
+        let port = position(info.on.as_deref()?)?;
+        Some((settings.line_with(port, weir_ip::tags_of(&info.tags))?, info.name.clone()))
+    });
+    let added = running.map_or_else(Vec::new, |running| running.layer.added_interfaces());
+    let added = added.into_iter().filter_map(|(name, index, tags)| {
+        let port = env.ports.iter().find(|port| port.index == index)?;
+        Some((settings.line_with(position(&port.name)?, tags)?, name))
+    });
+    declared.chain(added).collect()
 }
 
 /// Enters what others than the configuration said about subscribers of a gateway that this one replaces. Answers what can not be.

@@ -7,12 +7,16 @@
 //!  condition: [limit] -> identify -> [police] -> [remark] -> [shape]
 //! ```
 //!
+//! Where one scheduler shapes both directions, both conditions have the same `shape`, behind which `fork` tells them apart.
+//!
 //! With plain IP, `up` and `six-up` lead to access ports, too, for what customers send each other, by the same way as `down`; and what routes of the
 //! network layer lead to customers comes by the stage `led` to `down`.
 //!
-//! What comes from the core for the gateway itself goes to the network layer's stages `core.tag`, `core.forward` and `core.control`. What stands in brackets is there where somebody balances, samples, limits, polices, remarks, or shapes. Workers that share the subscribers have a copy each of the stages between
+//! What comes from the core for the gateway itself goes to the network layer's stages `core.tag`, `core.forward` and `core.control`, and to `core.forward` what
+//! comes by interfaces beside customers' lines. What stands in brackets is there where somebody balances, samples, limits, polices, remarks, or shapes. Workers that share the subscribers have a copy each of the stages between
 //! balancers and ports, in a section of its own.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_ip::{Doors, Punt, PuntReason, Stages};
@@ -27,7 +31,7 @@ use crate::led::Led;
 use crate::ports::{BngPort, Ports, Side};
 use crate::qos::{self, Direction};
 use crate::running::Running;
-use crate::{balance, control, downstream, identify, led, lines, six, upstream};
+use crate::{balance, control, downstream, fork, identify, led, lines, six, upstream};
 
 /// What the graph of a gateway is drawn from.
 #[derive(Clone)]
@@ -68,6 +72,8 @@ struct Drawing<'a> {
     punt: Key<Punt>,
     /// The lane of users, where something is shaped, policed or remarked.
     user: Option<Key<u32>>,
+    /// Schedulers of both directions, by position of the access port and their numbers, and what stands behind them.
+    both: HashMap<(u8, u8), [NodeId; 2]>,
 }
 
 /// Where packets are shaped, policed or remarked.
@@ -107,7 +113,7 @@ impl Shape {
         let mut graph = Graph::new();
         let (kind, punt) = (Stages::kind(&mut graph)?, Stages::kind(&mut graph)?);
         let user = qos::conditions_any(&self.config.qos).then(|| graph.claim("user")).transpose()?;
-        let mut drawing = Drawing { shape: self, running, graph, kind, punt, user };
+        let mut drawing = Drawing { shape: self, running, graph, kind, punt, user, both: HashMap::new() };
         let copies: Result<Vec<Copy>, GraphError> =
             self.arrangement.sections().map(|(owner, place)| drawing.copy(owner, place)).collect();
         let control = drawing.control()?;
@@ -163,7 +169,7 @@ impl<'a> Drawing<'a> {
     fn wire(&mut self, copies: &[Copy], [control, lines]: [NodeId; 2], doors: Doors) -> Result<(), GraphError> {
         for copy in copies {
             let graph = &mut self.graph;
-            punts::<upstream::Exit>(graph, copy.up, |_| control);
+            punts::<upstream::Exit>(graph, copy.up, |way| if way == "interface" { doors.layer } else { control });
             // What is for the gateway itself on the core side is the network layer's.
             let whose = |way: &str| match way {
                 "arp" | "local" => doors.tag,
@@ -270,11 +276,48 @@ impl<'a> Drawing<'a> {
         if !qos::shapes(&self.shape.config.qos, direction) {
             return Ok(next);
         }
+        if self.shape.config.qos.both.is_some() {
+            let [shape, fork] = self.add_both(site, scheduler, place)?;
+            self.graph.wire(fork, direction.name(), next);
+            return Ok(To::Stage(shape));
+        }
         let declared = shaper::declaration(user);
         let make = |running: &Running| running.shaper(direction, position, scheduler, user);
         let shape = self.add_at("shape", site, declared, place, make)?;
         self.graph.wire(shape, "out", next);
         Ok(To::Stage(shape))
+    }
+
+    /// Adds a scheduler of a port for both directions, and what tells them apart behind it, unless they are there already.
+    fn add_both(&mut self, site: Site<'_>, scheduler: u8, place: Place) -> Result<[NodeId; 2], GraphError> {
+        let Site { direction, position, user, port } = site;
+        if let Some(added) = self.both.get(&(position, scheduler)) {
+            return Ok(*added);
+        }
+        let name = self.shape.stage(&format!("shape-both.{port}"));
+        let make = |running: &Running| running.shaper(direction, position, scheduler, user);
+        let shape = self.graph.add_of(name, shaper::declaration(user), place, self.running, make)?;
+        let access = self.shape.ports.egress(position).index;
+        let make = |_: &Running| Ok(Box::new(fork::Fork { access }) as Box<dyn Stage>);
+        let name = self.shape.stage(&format!("fork.{port}"));
+        let fork = self.graph.add_of(name, fork::declaration(), place, self.running, make)?;
+        self.graph.wire(shape, "out", To::Stage(fork));
+        self.both.insert((position, scheduler), [shape, fork]);
+        Ok([shape, fork])
+    }
+
+    /// Where what customers send each other goes on to a stage that one scheduler for both directions is behind: it would go round in a circle.
+    fn across(&mut self, port: &BngPort, place: Place, next: NodeId) -> Result<To, GraphError> {
+        if self.shape.is_tunnel() {
+            // Nothing does: they reach each other by their gateways.
+            return Ok(To::Port(port.index));
+        }
+        let make = |_: &Running| Ok(Box::new(fork::Across) as Box<dyn Stage>);
+        let name = self.shape.stage(&format!("across.{}", port.name));
+        let across = self.graph.add_of(name, fork::across_declaration(), place, self.running, make)?;
+        self.graph.wire(across, "again", To::Stage(next));
+        self.graph.leave_open(across, "out"); // never taken
+        Ok(To::Stage(across))
     }
 
     /// Adds what comes before a scheduler, if there is one, for the packets of an owner's subscribers; those of nobody go `past` all of it.
@@ -319,7 +362,7 @@ impl<'a> Drawing<'a> {
         let (conditioned, arrangement) = (self.site(Direction::Down, position, port), self.shape.arrangement);
         let mut shared = None;
         for copy in copies {
-            let mut next = out;
+            let (mut next, mut across) = (out, out);
             if let Some(site) = conditioned {
                 let shape = match shared {
                     _ if arrangement.has_own_parts() => self.add_shaper(site, copy.owner, copy.place, out)?,
@@ -327,9 +370,16 @@ impl<'a> Drawing<'a> {
                     None => *shared.insert(self.add_shaper(site, 0, arrangement.exit(), out)?),
                 };
                 let owner = Owner { number: copy.owner, own: Own::of(copy.owner), of: copies.len() };
-                next = To::Stage(self.add_conditioner(site, owner, copy.place, [shape, out])?);
+                let conditioner = self.add_conditioner(site, owner, copy.place, [shape, out])?;
+                next = To::Stage(conditioner);
+                across = if self.shape.config.qos.both.is_some() {
+                    self.across(port, copy.place, conditioner)?
+                } else {
+                    next
+                };
             }
-            copy.every().into_iter().for_each(|stage| self.graph.wire(stage, &way, next));
+            [copy.down, copy.six_down].into_iter().for_each(|stage| self.graph.wire(stage, &way, next));
+            [copy.up, copy.six_up].into_iter().for_each(|stage| self.graph.wire(stage, &way, across));
         }
         Ok(())
     }
@@ -365,7 +415,7 @@ impl<'a> Drawing<'a> {
         let name = if is_common { "sample".to_owned() } else { format!("sample.{}", port.name) };
         let (at, layer) =
             ((self.shape.arrangement.entrance(), self.shape.stage(&name)), self.running.map(|one| &one.layer));
-        let sampled = self.shape.layer.add_outside_sampler(&mut self.graph, at, layer, first)?;
+        let sampled = self.shape.layer.add_line_sampler(&mut self.graph, at, layer, first)?;
         if is_common {
             *common = Some(sampled);
         }

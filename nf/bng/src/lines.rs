@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use weir_ip::{Line, Punt, PuntReason, Side};
+use weir_ip::{Line, LineTally, Punt, PuntReason, Side};
 use weir_packet::{Batch, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::vlan::Vlan;
@@ -22,6 +22,8 @@ weir_stage::ways! {
         Down => way "down",
         /// Nobody subscribes there any more.
         UnknownSubscriber => drop "unknown-subscriber",
+        /// The interface of the port to the customer is set down.
+        InterfaceDown => drop "interface-down",
         /// No route leads there any more, or the next router's Ethernet address is not known any more.
         NoRoute => drop "no-route",
         /// Its buffer has no room for the headers of the other side.
@@ -33,6 +35,7 @@ weir_stage::ways! {
 pub(crate) struct Lines {
     shared: Arc<Mutex<Control>>,
     counters: Arc<WorkerCounters>,
+    tally: LineTally,
     kind: Key<Punt>,
     ports: usize,
     /// The gateway's end of tunnels, if there are any.
@@ -43,12 +46,12 @@ impl Lines {
     /// For a gateway with so many ports. What subscribers send is counted by `counters`, which no other worker writes.
     pub(crate) fn new(
         shared: Arc<Mutex<Control>>,
-        counters: Arc<WorkerCounters>,
+        (counters, tally): (Arc<WorkerCounters>, LineTally),
         kind: Key<Punt>,
         ports: usize,
         local: Option<u32>,
     ) -> Lines {
-        Lines { shared, counters, kind, ports, local }
+        Lines { shared, counters, tally, kind, ports, local }
     }
 
     /// Readies a packet that came in by a port to leave by the one at the position that it answers.
@@ -56,7 +59,15 @@ impl Lines {
         let line = punt.line.ok_or(Exit::UnknownSubscriber)?;
         match line.side {
             Side::From => self.wrap(control, now, (line, punt.reason), packet),
-            Side::To if punt.reason == PuntReason::Originated => tag(control, line, packet),
+            Side::To if punt.reason == PuntReason::Originated => {
+                let position = tag(control, line, packet)?;
+                let port = control.ports.egress(position).index;
+                if self.tally.is_shut(port) {
+                    return Err(Exit::InterfaceDown);
+                }
+                self.tally.left(port, 1, packet.len() as u64);
+                Ok(position)
+            }
             Side::To => Err(self.as_from_core(control, line, packet, port).unwrap_or(Exit::NoHeadroom)),
         }
     }

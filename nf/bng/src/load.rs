@@ -33,6 +33,8 @@ pub(crate) struct Taken {
     tags: HashSet<Tags>,
     keys: HashMap<u32, String>,
     addresses: HashMap<BindingKey, String>,
+    /// Names of interfaces with tags as lines have them.
+    interfaces: HashMap<Tags, String>,
 }
 
 impl Taken {
@@ -50,6 +52,12 @@ impl Taken {
             }
         }
         taken
+    }
+
+    /// The same, and the tags of interfaces.
+    pub(crate) fn with_interfaces(mut self, interfaces: impl Iterator<Item = (Tags, String)>) -> Taken {
+        self.interfaces.extend(interfaces);
+        self
     }
 }
 
@@ -131,6 +139,10 @@ impl<'a> Loader<'a> {
         let tags = entry.tags;
         if let Some(first) = self.tags.insert(tags, stands) {
             let problem = format!("{stands} has the tags {}.{} as {first} has", tags.svlan, tags.cvlan);
+            return Err(duplicate("svlan", problem));
+        }
+        if let Some(interface) = self.taken.interfaces.get(&tags) {
+            let problem = format!("{}.{} are the tags of the interface \"{interface}\"", tags.svlan, tags.cvlan);
             return Err(duplicate("svlan", problem));
         }
         self.svlans.insert((tags.port, tags.svlan));

@@ -39,14 +39,21 @@ pub(crate) struct WorkerPort {
     pub(crate) mtu: u16,
     /// Its position; [`WorkerPort::NOWHERE`] for ports of others.
     pub(crate) position: u8,
+    /// Its index in the whole configuration.
+    pub(crate) index: u16,
 }
 
 impl WorkerPort {
+    /// The same where no frame is for it.
+    pub(crate) const fn shut(self) -> WorkerPort {
+        WorkerPort { mac: WorkerPort::NONE.mac, ..self }
+    }
+
     const NOWHERE: u8 = u8::MAX;
     /// What routes led into the gateway comes by no port, and its frames are for nobody: all of them are the gateway's.
     const INSIDE: WorkerPort = WorkerPort { mac: 0, ..WorkerPort::NONE };
     /// No frame is for it: more than 48 bits are set.
-    const NONE: WorkerPort = WorkerPort { mac: u64::MAX, mtu: 0, position: WorkerPort::NOWHERE };
+    const NONE: WorkerPort = WorkerPort { mac: u64::MAX, mtu: 0, position: WorkerPort::NOWHERE, index: u16::MAX };
 }
 
 /// All ports of a gateway.
@@ -57,6 +64,10 @@ pub(crate) struct Ports {
     stations: [WorkerPort; MAX_PORTS],
     /// By index in the whole configuration.
     by_index: Vec<WorkerPort>,
+    /// The index of the access port, if there is only one.
+    only_access: Option<u16>,
+    /// How many access ports there are.
+    access: u8,
 }
 
 impl Ports {
@@ -66,10 +77,24 @@ impl Ports {
         let mut by_index =
             vec![WorkerPort::NONE; list.iter().map(|port| usize::from(port.index) + 1).max().unwrap_or(0)];
         for ((position, port), station) in (0..).zip(&list).zip(&mut stations) {
-            *station = WorkerPort { mac: mac_word(port.mac), mtu: port.mtu, position };
+            *station = WorkerPort { mac: mac_word(port.mac), mtu: port.mtu, position, index: port.index };
             by_index.iter_mut().skip(usize::from(port.index)).take(1).for_each(|to| *to = *station);
         }
-        Ports { list, stations, by_index }
+        let access = list.iter().take_while(|port| port.side == Side::Access).count() as u8;
+        let only_access = list.first().filter(|_| access == 1).map(|port| port.index);
+        Ports { list, stations, by_index, only_access, access }
+    }
+
+    /// The indices of the access ports.
+    #[inline(always)]
+    pub(crate) fn access(&self) -> impl Iterator<Item = u16> {
+        (0..self.access).map(|position| self.egress(position).index)
+    }
+
+    /// The index of the access port, if there is only one.
+    #[inline(always)]
+    pub(crate) fn only_access(&self) -> Option<u16> {
+        self.only_access
     }
 
     /// In the order of their positions.
@@ -112,6 +137,9 @@ mod tests {
         }
         assert_eq!((ports.ingress(INSIDE).mac, ports.ingress(INSIDE).position), (0, u8::MAX));
         assert_eq!(ports.egress(1).mac, ports.ingress(2).mac);
-        assert_eq!(ports.list().len(), 2);
+        assert_eq!((ports.list().len(), ports.only_access(), ports.egress(1).index), (2, Some(7), 2));
+        let more = vec![port("a", 7, Side::Access), port("b", 2, Side::Access), port("c", 5, Side::Core)];
+        let ports = Ports::new(more);
+        assert_eq!((ports.only_access(), ports.access().collect::<Vec<_>>()), (None, vec![7, 2]));
     }
 }

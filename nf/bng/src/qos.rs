@@ -1,4 +1,4 @@
-//! Shaping of subscribers, what is done before, and what is done where nothing is shaped: a scheduler for each access port and direction, in which each
+//! Shaping of subscribers, what is done before, and what is done where nothing is shaped: a scheduler for each access port and direction, or for both, in which each
 //! subscriber has the profile that its entry names, behind [policers and remarking](conditioner).
 
 mod check;
@@ -45,12 +45,42 @@ impl Direction {
     }
 }
 
-impl QosConfig {
-    pub(crate) fn scheduler(&self, direction: Direction) -> Option<&SchedulerConfig> {
-        match direction {
-            Direction::Up => self.up.as_ref(),
-            Direction::Down => self.down.as_ref(),
+/// What goes through a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shaped {
+    /// What goes one way.
+    Only(Direction),
+    /// What goes either way.
+    Both,
+}
+
+impl Shaped {
+    const EACH: [Shaped; 3] = [Shaped::Only(Direction::Up), Shaped::Only(Direction::Down), Shaped::Both];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Shaped::Only(direction) => direction.name(),
+            Shaped::Both => "both",
         }
+    }
+
+    fn has(self, direction: Direction) -> bool {
+        self == Shaped::Both || self == Shaped::Only(direction)
+    }
+}
+
+impl QosConfig {
+    fn scheduler_of(&self, shaped: Shaped) -> Option<&SchedulerConfig> {
+        match shaped {
+            Shaped::Only(Direction::Up) => self.up.as_ref(),
+            Shaped::Only(Direction::Down) => self.down.as_ref(),
+            Shaped::Both => self.both.as_ref(),
+        }
+    }
+
+    /// The scheduler for what goes one way.
+    pub(crate) fn scheduler(&self, direction: Direction) -> Option<&SchedulerConfig> {
+        self.both.as_ref().or_else(|| self.scheduler_of(Shaped::Only(direction)))
     }
 }
 
@@ -74,9 +104,8 @@ impl RemarkingConfig {
 
 /// The schedulers of a gateway, and what stands before them.
 pub(crate) struct Schedulers {
-    /// By position of the access port.
-    up: Vec<Arc<Shaping>>,
-    down: Vec<Arc<Shaping>>,
+    /// What goes through them, and a scheduler for each access port, by its position.
+    lists: Vec<(Shaped, Vec<Arc<Shaping>>)>,
     conditioner: Conditioner,
     classifier: Arc<Published<Classifier>>,
 }
@@ -91,7 +120,7 @@ pub(crate) struct Prepared {
 
 impl fmt::Debug for Schedulers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Schedulers({} up, {} down)", self.up.len(), self.down.len())
+        f.debug_list().entries(self.lists.iter().map(|(shaped, list)| (shaped, list.len()))).finish()
     }
 }
 
@@ -112,20 +141,18 @@ impl Schedulers {
         if !conditions_any(config) {
             return Ok(None);
         }
-        let all = |scheduler: &Option<SchedulerConfig>| match scheduler {
-            Some(scheduler) => {
-                let divided = |_| Shaping::divided(scheduler, owners).map_err(|faults| said(&faults));
-                (0..ports).map(divided).collect()
-            }
-            None => Ok(Vec::new()),
+        let list = |(shaped, scheduler): (Shaped, &SchedulerConfig)| {
+            let divided = |_| Shaping::divided(scheduler, owners).map_err(|faults| said(&faults));
+            (0..ports).map(divided).collect::<Result<_, String>>().map(|list| (shaped, list))
         };
+        let lists = schedulers(config).map(list).collect::<Result<_, String>>()?;
         let classifier = Arc::new(Published::new(domain, Box::new(classifier(config))));
         let conditioner = Conditioner::new(config, users(config, subscribers), owners, domain);
-        Ok(Some(Arc::new(Schedulers { up: all(&config.up)?, down: all(&config.down)?, conditioner, classifier })))
+        Ok(Some(Arc::new(Schedulers { lists, conditioner, classifier })))
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<Shaping>> {
-        self.up.iter().chain(&self.down)
+        self.lists.iter().flat_map(|(_, list)| list)
     }
 
     /// Gives a user a profile. Subscribers of the same user share what that may send.
@@ -168,10 +195,11 @@ impl Schedulers {
     /// # Errors
     ///
     /// As many others are watched as can be.
-    pub(crate) fn watch(&self, position: u8, user: u32, now: u64) -> Result<Vec<(Direction, Told)>, Asked> {
-        let of = |direction| self.of(direction).get(usize::from(position)).map(|shaping| (direction, shaping));
-        let both = Direction::BOTH.into_iter().filter_map(of);
-        both.map(|(direction, shaping)| Ok((direction, shaping.watch(user, now)?))).collect()
+    pub(crate) fn watch(&self, position: u8, user: u32, now: u64) -> Result<Vec<(Shaped, Told)>, Asked> {
+        let of = |(shaped, list): &(Shaped, Vec<Arc<Shaping>>)| {
+            Some((*shaped, Arc::clone(list.get(usize::from(position))?)))
+        };
+        self.lists.iter().filter_map(of).map(|(shaped, shaping)| Ok((shaped, shaping.watch(user, now)?))).collect()
     }
 
     /// Prepares to run with a configuration of which only live keys differ.
@@ -181,9 +209,9 @@ impl Schedulers {
     /// What is wrong with it.
     pub(crate) fn prepare(&self, config: &QosConfig) -> Result<Prepared, String> {
         let mut changes = Vec::new();
-        for (shapings, scheduler) in [(&self.up, &config.up), (&self.down, &config.down)] {
-            let Some(scheduler) = scheduler else { continue };
-            for shaping in shapings {
+        for (shaped, list) in &self.lists {
+            let Some(scheduler) = config.scheduler_of(*shaped) else { continue };
+            for shaping in list {
                 let change = shaping.prepare(scheduler).map_err(|faults| said(&faults))?;
                 changes.push((Arc::clone(shaping), change));
             }
@@ -226,10 +254,8 @@ impl Schedulers {
     }
 
     fn of(&self, direction: Direction) -> &[Arc<Shaping>] {
-        match direction {
-            Direction::Up => &self.up,
-            Direction::Down => &self.down,
-        }
+        let list = self.lists.iter().find(|(shaped, _)| shaped.has(direction));
+        list.map_or(&[], |(_, list)| list.as_slice())
     }
 }
 
@@ -269,21 +295,21 @@ fn said(faults: &[(String, String)]) -> String {
 
 /// Traffic classes of all schedulers; those that a scheduler has that says nothing, where there is none.
 fn classes(config: &QosConfig) -> u8 {
-    both(config).map(|(_, scheduler)| scheduler.classes).min().unwrap_or(CLASSES)
+    schedulers(config).map(|(_, scheduler)| scheduler.classes).min().unwrap_or(CLASSES)
 }
 
 fn classifier(config: &QosConfig) -> Classifier {
     Classifier::new(&config.classify, classes(config))
 }
 
-/// The schedulers' configurations, with their keys.
-pub(crate) fn both(config: &QosConfig) -> impl Iterator<Item = (&'static str, &SchedulerConfig)> {
-    Direction::BOTH.into_iter().filter_map(|direction| Some((direction.name(), config.scheduler(direction)?)))
+/// The schedulers' configurations, with what goes through them.
+pub(crate) fn schedulers(config: &QosConfig) -> impl Iterator<Item = (Shaped, &SchedulerConfig)> {
+    Shaped::EACH.into_iter().filter_map(|shaped| Some((shaped, config.scheduler_of(shaped)?)))
 }
 
 /// Names of profiles: those that all schedulers have; where there are none, those that policers are for.
 pub(crate) fn profiles(config: &QosConfig) -> Vec<String> {
-    let mut all = both(config);
+    let mut all = schedulers(config);
     let Some((_, first)) = all.next() else {
         let policed = Direction::BOTH.into_iter().flat_map(|direction| config.police.of(direction).keys());
         return policed.cloned().collect::<BTreeSet<String>>().into_iter().collect();
@@ -295,10 +321,10 @@ pub(crate) fn profiles(config: &QosConfig) -> Vec<String> {
 
 /// Users that all schedulers have room for; as many as there may be subscribers, where there are none.
 pub(crate) fn users(config: &QosConfig, subscribers: u32) -> u32 {
-    both(config).map(|(_, scheduler)| scheduler.users).min().unwrap_or(subscribers)
+    schedulers(config).map(|(_, scheduler)| scheduler.users).min().unwrap_or(subscribers)
 }
 
 /// Packets that the schedulers of so many access ports may hold, divided among these owners.
 pub(crate) fn holds(config: &QosConfig, ports: usize, owners: Owners) -> usize {
-    both(config).map(|(_, scheduler)| scheduler.holds(owners.parts()) * ports).sum()
+    schedulers(config).map(|(_, scheduler)| scheduler.holds(owners.parts()) * ports).sum()
 }

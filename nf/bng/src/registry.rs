@@ -34,6 +34,7 @@ use weir_config::ErrorKind;
 use weir_net::RouteSource;
 use weir_stage::Wrong;
 use weir_stage::ownership::Owners;
+use weir_wire::ethernet;
 
 pub(crate) use check::{check_alone, column_of};
 pub(crate) use entry::{Entry, PREFIX_LENGTH, Subscriber, half};
@@ -75,6 +76,18 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The tags of a line as the network layer has those of interfaces.
+    pub(crate) fn link_tags(&self, tags: Tags) -> weir_ip::Tags {
+        let (outer, inner) = ((self.tpid, tags.svlan), (ethernet::CVLAN, tags.cvlan));
+        weir_ip::Tags::of([outer, inner].map(|(tpid, vlan)| weir_ip::Tag { tpid, vlan }))
+    }
+
+    /// The line on the access port at a position that would have these tags of an interface; none where they are others than lines have.
+    pub(crate) fn line_with(&self, port: u8, link: weir_ip::Tags) -> Option<Tags> {
+        let tags = Tags { port, svlan: link.outer().vlan, cvlan: link.inner().vlan };
+        (self.link_tags(tags) == link).then_some(tags)
+    }
+
     /// The position of an access port, which need not be named if there is one only.
     ///
     /// # Errors

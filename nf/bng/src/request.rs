@@ -58,6 +58,11 @@ impl Entries for Control {
     type Undo = <Registry as Entries>::Undo;
 
     fn change(&mut self, verb: &str, arguments: &Value, now: u64) -> Result<Self::Undo, String> {
+        let tags = tags_of(&self.registry, arguments)?;
+        if let Some(interface) = self.interface_with(tags) {
+            let name = self.registry.named(tags);
+            return Err(format!("{name}: these are the tags of the interface {interface}"));
+        }
         self.registry.change(verb, arguments, now)
     }
 
@@ -67,6 +72,30 @@ impl Entries for Control {
 
     fn settle(&mut self) {
         self.registry.settle();
+    }
+}
+
+impl Control {
+    /// The interface that has the tags of a line.
+    fn interface_with(&self, tags: Tags) -> Option<String> {
+        let port = self.ports.list().get(usize::from(tags.port))?;
+        self.layer.interface_with(port.index, self.registry.settings().link_tags(tags))
+    }
+
+    /// Why interfaces can not be added that a request asks for: one would have the tags of a subscriber.
+    pub(crate) fn object_to(&self, arguments: &Value) -> Result<(), RequestError> {
+        let all = arguments.as_array().map_or(std::slice::from_ref(arguments), Vec::as_slice);
+        for one in all {
+            let Some((on, link)) = weir_ip::requested_tags(one) else { continue };
+            let Ok(port) = self.registry.settings().position(Some(on)) else { continue };
+            let there = self.registry.settings().line_with(port, link).and_then(|tags| self.registry.by_tags(tags));
+            if let Some(there) = there {
+                let (name, line) = (one.get("name").and_then(Value::as_str), self.registry.named(there.tags));
+                let name = name.unwrap_or("the interface");
+                return Err(RequestError(format!("{name}: these are the tags of the subscriber {line}")));
+            }
+        }
+        Ok(())
     }
 }
 

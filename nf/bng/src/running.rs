@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use weir_config::PacketRate;
-use weir_ip::{Punt, PuntReason, Untagged};
+use weir_ip::{LineTally, Punt, PuntReason, Untagged};
 use weir_packet::Key;
 use weir_sched::limit::Limit;
 use weir_simd::Kernel;
@@ -28,10 +28,10 @@ use crate::identify::Identify;
 use crate::lines::Lines;
 use crate::marking::Marking;
 use crate::notice::Notices;
-use crate::ports::Side;
 use crate::punt::{Policer, Rates};
 use crate::qos::{self, Direction, Schedulers};
 use crate::save::Added;
+use crate::shared_ports::Tagged;
 use crate::six::{self, Six};
 use crate::state::{Control, lock};
 use crate::table::Subscribers;
@@ -43,7 +43,7 @@ use crate::{request, show};
 #[derive(Clone)]
 pub struct Running {
     pub(crate) shape: Shape,
-    /// The network layer of the core side.
+    /// The network layer, of both sides.
     pub(crate) layer: weir_ip::Running,
     pub(crate) tunnels: Arc<Tunnels>,
     pub(crate) subscribers: Arc<Subscribers>,
@@ -67,6 +67,7 @@ pub(crate) struct Owned<'a> {
     pub(crate) running: &'a Running,
     /// What they count by; no other worker writes it.
     pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) tally: Arc<LineTally>,
     pub(crate) core: Core,
     pub(crate) reach: ReachOf,
 }
@@ -118,7 +119,8 @@ impl Running {
         let counters = self.counters.acquire().map_err(no_memory)?;
         let is_divided = self.shape.arrangement.is_balanced() && qos::meters(&self.shape.config.qos, Direction::Down);
         let reach = if is_divided { ReachOf::Own(owner) } else { ReachOf::All };
-        Ok(Owned { running: self, counters, core: self.core()?, reach })
+        let tally = Arc::new(self.layer.line_tally()?);
+        Ok(Owned { running: self, counters, tally, core: self.core()?, reach })
     }
 
     /// Where packets to the core go, for the stages of one owner or the slow path.
@@ -183,6 +185,7 @@ impl Running {
             core: owned.core.clone(),
             ports: Arc::clone(&self.shape.ports),
             counters: Arc::clone(&owned.counters),
+            tally: Arc::clone(&owned.tally),
             marking: self.marking(),
             reach: owned.reach,
         }
@@ -194,6 +197,7 @@ impl Running {
             core: owned.core.clone(),
             ports: Arc::clone(&self.shape.ports),
             counters: Arc::clone(&owned.counters),
+            tally: Arc::clone(&owned.tally),
             across: Across { down: self.down_shared(owned), reach: owned.reach },
             tpid: self.shape.config.tpid.ethertype(),
         }
@@ -204,6 +208,7 @@ impl Running {
             subscribers: Arc::clone(&self.subscribers),
             ports: Arc::clone(&self.shape.ports),
             counters: Arc::clone(&owned.counters),
+            tally: Arc::clone(&owned.tally),
             marking: self.marking(),
             local: self.local,
             core: owned.core.clone(),
@@ -221,6 +226,7 @@ impl Running {
         let counters = self.counters.acquire().map_err(no_memory)?;
         let limits = &self.shape.config.limits;
         let room = Room { queue: limits.queue as usize, fragments: limits.fragments as usize };
+        let counters = (counters, self.layer.line_tally()?);
         Ok(Box::new(SlowPath::new(Arc::clone(&self.shared), counters, kind, self.shape.ports.list().len(), room)))
     }
 
@@ -228,6 +234,7 @@ impl Running {
     pub(crate) fn lines(&self, kind: Key<Punt>) -> Result<Box<dyn Stage>, GraphError> {
         let counters = self.counters.acquire().map_err(no_memory)?;
         let local = if self.shape.is_tunnel() { Some(self.local) } else { None };
+        let counters = (counters, self.layer.line_tally()?);
         Ok(Box::new(Lines::new(Arc::clone(&self.shared), counters, kind, self.shape.ports.list().len(), local)))
     }
 
@@ -242,8 +249,7 @@ impl Running {
 
 /// Where packets to the core go by the routes of a layer, for one stage.
 pub(crate) fn core_of(layer: &weir_ip::Running, tunnels: &Arc<Tunnels>, shape: &Shape) -> Result<Core, GraphError> {
-    let first = shape.ports.list().iter().filter(|port| port.side == Side::Access).count() as u8;
-    Ok(Core { onward: layer.onward()?, tunnels: Arc::clone(tunnels), first, is_tunnel: shape.is_tunnel() })
+    Ok(Core { onward: layer.onward()?, tunnels: Arc::clone(tunnels), is_tunnel: shape.is_tunnel() })
 }
 
 fn no_memory(error: weir_mem::arena::Error) -> GraphError {
@@ -266,7 +272,12 @@ impl Instance for Running {
                 lock(&self.shared).settle_routes();
                 done
             }
-            false => self.layer.request(verb, arguments, now),
+            false => {
+                if verb == "interface add" {
+                    lock(&self.shared).object_to(arguments)?;
+                }
+                self.layer.request(verb, arguments, now)
+            }
         }
     }
 
@@ -301,7 +312,9 @@ impl Instance for Running {
     }
 
     fn interfaces(&self) -> Option<Arc<dyn InterfaceSet>> {
-        self.layer.interfaces()
+        let (layer, subscribers, ports) =
+            (self.layer.ingress(), Arc::clone(&self.subscribers), Arc::clone(&self.shape.ports));
+        Some(Arc::new(Tagged { layer, subscribers, ports, tpid: self.shape.config.tpid.ethertype() }))
     }
 
     fn share_with(&self, others: Others, now: u64) {

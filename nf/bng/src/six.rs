@@ -6,7 +6,7 @@ pub(crate) mod plain;
 
 use std::sync::Arc;
 
-use weir_ip::{PuntReason, Punts};
+use weir_ip::{LineTally, PuntReason, Punts};
 use weir_packet::{BATCH, Batch, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::exact::Hash;
@@ -42,6 +42,8 @@ weir_stage::ways! {
         TooBig => way "too-big",
         /// Nobody subscribes with these tags on this port.
         UnknownSubscriber => drop "unknown-subscriber",
+        /// The interface of the port to its customer is set down.
+        InterfaceDown => drop "interface-down",
         /// From an address that the subscriber has no right to.
         SpoofedSource => drop "spoofed-source",
         /// Shorter than the headers that it should have.
@@ -118,6 +120,8 @@ pub(crate) struct Shared {
     pub(crate) core: Core,
     pub(crate) ports: Arc<Ports>,
     pub(crate) counters: Arc<WorkerCounters>,
+    /// What counts by interfaces.
+    pub(crate) tally: Arc<LineTally>,
     pub(crate) marking: Marking,
     /// To which customers packets of others may be delivered at once.
     pub(crate) reach: ReachOf,
@@ -390,6 +394,9 @@ impl Shared {
             return Err(Exit::Unresolved);
         }
         let egress = self.ports.egress(binding.port());
+        if self.tally.is_shut(egress.index) {
+            return Err(Exit::InterfaceDown);
+        }
         let total = Ipv6::LEN + usize::from(ip.payload_length.get());
         if total > usize::from(egress.mtu) {
             return Err(Exit::TooBig);
@@ -413,6 +420,7 @@ impl Shared {
             ip.set_traffic_class(self.marking.class(class));
         }
         self.counters.count(binding.subscriber(), Direction::Down, len as u64);
+        self.tally.left(egress.index, 1, len as u64);
         Ok(binding.port())
     }
 }

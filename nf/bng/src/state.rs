@@ -19,7 +19,7 @@ use crate::table::Tags;
 pub(crate) struct Control {
     /// Subscribers and their addresses.
     pub(crate) registry: Registry,
-    /// The network layer of the core side.
+    /// The network layer, of both sides.
     pub(crate) layer: weir_ip::Running,
     /// What of customers are routes there; none in tunnels.
     pub(crate) routes: Option<FunctionRoutes>,

@@ -11,7 +11,7 @@ mod exit;
 
 use std::sync::Arc;
 
-use weir_ip::{PuntReason, Punts};
+use weir_ip::{LineTally, PuntReason, Punts};
 use weir_mem::prefetch::prefetch_slice;
 use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot, Slots};
 use weir_simd::Kernel;
@@ -27,7 +27,7 @@ use crate::encap::{Each, MAC_BITS, TAGGED};
 use crate::examine::{Examined, Onto, examine};
 use crate::identification::Identifications;
 use crate::loss::Losses;
-use crate::ports::Ports;
+use crate::ports::{Ports, WorkerPort};
 use crate::punt::Policer;
 use crate::six::plain;
 use crate::table::counters::{Direction, WorkerCounters};
@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) core: Core,
     pub(crate) ports: Arc<Ports>,
     pub(crate) counters: Arc<WorkerCounters>,
+    /// What counts by interfaces.
+    pub(crate) tally: Arc<LineTally>,
     /// The way to other customers.
     pub(crate) across: Across,
     /// EtherType of the outer tag.
@@ -66,6 +68,16 @@ struct Passes {
     destinations: Destinations,
     /// What routes answer for them.
     answers: [u32; BATCH],
+}
+
+/// What the first pass answers.
+struct Gathered {
+    /// Packets of IPv4 that are sound and for us.
+    good: u64,
+    /// Those of IPv6 that are for us.
+    of_six: u64,
+    /// Bytes of all packets together.
+    bytes: u64,
 }
 
 /// What packets that are not simply forwarded need.
@@ -105,7 +117,8 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
         let Up { shared, kernel, pattern, passes, six, identifications, aside } = self;
         let core = shared.core.view_of(out.reader());
         let count = BATCH - batch.live().leading_zeros() as usize;
-        let (good, of_six) = shared.gather(batch, count, passes, (*kernel, *pattern));
+        let Gathered { good, of_six, bytes } = shared.gather(batch, count, passes, (*kernel, *pattern));
+        shared.count_came(batch, bytes);
         let mut ports = [0; BATCH];
         let mut gone = shared.send_all::<TUNNEL>(batch, (good, false), (core, passes), identifications, &mut ports);
         let others = good & !gone;
@@ -134,8 +147,7 @@ const FRONT: usize = TAGGED + Ipv4::LEN;
 const BEFORE: usize = usize::MAX - 63;
 
 impl Shared {
-    /// The first pass: reads headers, and asks for what they lead to. Answers which packets of IPv4 are sound and for us, and which are
-    /// of IPv6 and for us.
+    /// The first pass: reads headers, and asks for what they lead to.
     #[inline(always)]
     fn gather(
         &self,
@@ -143,10 +155,10 @@ impl Shared {
         count: usize,
         passes: &mut Passes,
         (kernel, pattern): (Kernel, LinkPattern),
-    ) -> (u64, u64) {
+    ) -> Gathered {
         let mut frames = [&NO_FRAME; BATCH];
         let mut lengths = [0_u16; BATCH];
-        let (mut index, mut station) = (0, self.ports.ingress(0));
+        let (mut index, mut station) = (0, self.station(0));
         let (mut others, mut found, mut ethertypes) = (0, 0, 0);
         let (subscribers, routes) = (&*self.subscribers, &self.core.onward);
         batch.each_ref(
@@ -157,7 +169,7 @@ impl Shared {
                 prefetch_slice(packet.bytes(), BEFORE);
                 if batch.lanes.port[slot] != index {
                     index = batch.lanes.port[slot];
-                    station = self.ports.ingress(index);
+                    station = self.station(index);
                 }
                 let front = packet.window::<FRONT>(0);
                 others |= u64::from(word(front, 0) & MAC_BITS != station.mac) << at;
@@ -179,17 +191,35 @@ impl Shared {
             },
         );
         (found..count).for_each(|at| self.find(at, passes));
+        let bytes = lengths.iter().fold(0_u32, |sum, length| sum + u32::from(*length)).into();
         let mut six = 0;
         if ethertypes != ethernet::IPV4.to_be() {
             six = plain::sift(&frames, batch.live(), &mut passes.destinations);
             if batch.live() & !six == 0 {
-                return (0, six & !others);
+                return Gathered { good: 0, of_six: six & !others, bytes };
             }
         }
         if let (Some(from), Some(to)) = (passes.destinations.0.get(..count), passes.answers.get_mut(..count)) {
             routes.lookup_batch(from, to);
         }
-        (!others & frame_check::check(kernel, pattern, &frames, &lengths, &passes.destinations, count), six & !others)
+        let good = !others & frame_check::check(kernel, pattern, &frames, &lengths, &passes.destinations, count);
+        Gathered { good, of_six: six & !others, bytes }
+    }
+
+    /// The port that packets came in by; for nobody where it is set down.
+    #[inline(always)]
+    fn station(&self, index: u16) -> WorkerPort {
+        let station = self.ports.ingress(index);
+        if self.tally.is_shut(index) { station.shut() } else { station }
+    }
+
+    /// Counts the packets of a batch, which have so many bytes, as customers'.
+    #[inline(always)]
+    fn count_came(&self, batch: &Batch, bytes: u64) {
+        match self.ports.only_access() {
+            Some(port) => self.tally.came(port, batch.live().count_ones().into(), bytes),
+            None => batch.each_ref(|slot, packet| self.tally.came(batch.lanes.port[slot], 1, packet.len() as u64)),
+        }
     }
 
     /// Goes from a packet's tags to its record, which is asked for.
@@ -365,9 +395,13 @@ impl Shared {
                 Onto::Customer(destination) => {
                     let (port, bytes) = self.across.deliver(packet, destination)?;
                     self.counters.count(record.number(), Direction::Up, bytes);
+                    self.tally.left(self.ports.egress(port).index, 1, packet.len() as u64);
                     Ok(port)
                 }
             });
+            if fate == Err(Exit::Interface) {
+                self.tally.came_beside(lanes.port[slot], packet.window(0), packet.len() as u64);
+            }
             match fate {
                 Ok(port) => out.answer_indexed(slot, port),
                 Err(exit) => {
@@ -385,7 +419,8 @@ impl Shared {
 
 /// What [`Up`] declares.
 pub(crate) fn declaration(ports: usize, kind: Key<PuntReason>) -> Declaration {
-    Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]).writes(&[kind.into()])
+    // What was on its way to a customer has it from there, where one scheduler is behind both.
+    Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]).renews(&[kind.into()])
 }
 
 impl<const TUNNEL: bool> Stage for Up<TUNNEL> {

@@ -40,8 +40,8 @@ pub(crate) struct Wanted {
     pub(crate) addresses6: Vec<Ipv6Net>,
     /// The gateway's addresses towards customers.
     pub(crate) addresses: Vec<Ipv4Net>,
-    /// Addresses of its core ports, and of the interfaces on them.
-    pub(crate) core_addresses: Vec<IpAddr>,
+    /// Addresses of its ports, and of the interfaces on them.
+    pub(crate) interface_addresses: Vec<IpAddr>,
     /// Its end of tunnels; 0.0.0.0 with plain IP.
     pub(crate) local: Ipv4Addr,
     /// What is wrong with all that, which is left out of it.
@@ -72,16 +72,17 @@ pub(crate) fn wanted(given: &Given<'_, BngConfig>, env: &Env<'_>) -> Wanted {
     let gateways = loader.gateways(&ports, local);
     let routes = loader.routes(&gateways);
     let (addresses, addresses6) = (loader.addresses(), loader.addresses6());
-    let core_addresses = loader.core_addresses(&ports);
+    let interface_addresses = loader.interface_addresses(&ports);
     loader.markings();
     let Loader { mut errors, .. } = loader;
     qos::faults(given).into_iter().for_each(|error| errors.push(error));
     let wrong = errors.into_result(()).err().unwrap_or_default();
-    Wanted { ports: Arc::new(ports), gateways, routes, addresses, addresses6, core_addresses, local, wrong }
+    Wanted { ports: Arc::new(ports), gateways, routes, addresses, addresses6, interface_addresses, local, wrong }
 }
 
-/// What a gateway may be behind: a core port, or an interface on one.
+/// A port, or an interface on one.
 struct Link<'a> {
+    side: Side,
     name: &'a str,
     /// Bytes of the longest IP packet.
     mtu: u16,
@@ -144,7 +145,7 @@ impl<'a> Loader<'a> {
         let is_tunnel = self.config.core_encapsulation == CoreEncapsulation::GreMpls;
         let mut wrong: Vec<(&str, String, String)> = Vec::new();
         let mut is_wrong = |key, problem: String, remedy: &str| wrong.push((key, problem, remedy.to_owned()));
-        let links = self.links(ports);
+        let links: Vec<Link<'_>> = self.links(ports).into_iter().filter(|link| link.side == Side::Core).collect();
         let link = links.iter().find(|link| link.name == config.port);
         if link.is_none() {
             let problem = format!("\"{}\" is no core port, and no interface on one", config.port);
@@ -155,7 +156,7 @@ impl<'a> Loader<'a> {
                 is_wrong(key, format!("{address} is no address of a host"), "");
             }
         }
-        let own = self.core_addresses(ports);
+        let own = self.interface_addresses(ports);
         for (key, address) in [("address", Some(config.address)), ("via", config.via)] {
             // That of tunnels has words of its own.
             let is_local = |address: &IpAddr| key == "address" && is_tunnel && *address == IpAddr::V4(local);
@@ -311,20 +312,22 @@ impl<'a> Loader<'a> {
         format!("one of {}", names(self.config.gateways.keys().map(String::as_str)))
     }
 
-    /// The core ports, and the interfaces on them.
+    /// The ports, and the interfaces on them.
     fn links(&self, ports: &Ports) -> Vec<Link<'a>> {
-        let core = |index: u16| ports.list().iter().any(|port| port.side == Side::Core && port.index == index);
-        let ports = self.env.ports.iter().filter(|port| core(port.index));
-        let mtus: HashMap<&str, u16> = ports.clone().map(|port| (port.name.as_str(), port.facts.mtu)).collect();
+        let side = |index: u16| ports.list().iter().find(|port| port.index == index).map(|port| port.side);
+        let ports = self.env.ports.iter().filter_map(|port| Some((port, side(port.index)?)));
+        let ports: Vec<(&PortInfo, Side)> = ports.collect();
         let tagged = self.env.interfaces.iter().filter(|info| info.of == self.element.name() && !info.is_untagged());
         let tagged = tagged.filter_map(|info| {
-            let mtu = *mtus.get(info.on.as_deref()?)?;
-            Some(Link { name: &info.name, mtu: info.mtu.unwrap_or(mtu), addresses: &info.addresses })
+            let (port, side) = *ports.iter().find(|(port, _)| info.on.as_deref() == Some(&*port.name))?;
+            let mtu = info.mtu.unwrap_or(port.facts.mtu);
+            Some(Link { side, name: &info.name, mtu, addresses: &info.addresses })
         });
-        ports
-            .map(|port| Link { name: &port.name, mtu: port.facts.mtu, addresses: &port.addresses })
-            .chain(tagged)
-            .collect()
+        let untagged = ports.iter().map(|&(port, side)| {
+            let PortInfo { name, facts, addresses, .. } = port;
+            Link { side, name, mtu: facts.mtu, addresses }
+        });
+        untagged.chain(tagged).collect()
     }
 
     fn addresses(&mut self) -> Vec<Ipv4Net> {
@@ -342,7 +345,7 @@ impl<'a> Loader<'a> {
         found
     }
 
-    fn core_addresses(&self, ports: &Ports) -> Vec<IpAddr> {
+    fn interface_addresses(&self, ports: &Ports) -> Vec<IpAddr> {
         let links = self.links(ports);
         links.iter().flat_map(|link| link.addresses).map(|address| address.net().addr()).collect()
     }

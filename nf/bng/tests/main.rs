@@ -1,5 +1,7 @@
 //! The gateway's tests, in one program: each file is a module.
 
+mod access_interfaces;
+mod both_directions;
 mod common;
 mod conditioning;
 mod config;

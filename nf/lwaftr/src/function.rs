@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
-use weir_ip::{FLOW_SHOWS, Outside, flow_needs, linux_needs};
+use weir_ip::{FLOW_SHOWS, flow_needs, linux_needs};
 use weir_stage::{
     Case, Description, Entry as _, Env, Function, Given, Graph, GraphError, Ground, Import, Need, Prepared, Redrawn,
     Show, Site, Verb, Versions,
@@ -92,7 +92,7 @@ impl Function for Lwaftr {
         let routed = keys::function(given);
         let settings_of_layer = keys::settings(config, &own, &routed);
         let layer = weir_ip::Described::new((element, given.name()), settings_of_layer, env, before, false);
-        let layer = layer.and_then(|layer| layer.with_flow_export(config.flow_export.as_ref(), Outside::default()));
+        let layer = layer.and_then(|layer| layer.with_flow_export(config.flow_export.as_ref()));
         let layer = layer.map_err(|more| wrong.extend(more));
         let (Ok(source), Ok(layer), true) = (source, layer, wrong.is_empty()) else { return Err(wrong) };
         let ports = config.ports.iter().filter_map(|name| env.port(name)).map(|port| port.index).collect();

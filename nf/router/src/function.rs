@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use weir_config::{ConfigError, PortName, Table, Value};
-use weir_ip::{ACL_SHOWS, ACL_VERBS, Described, EXAMPLES, FLOW_SHOWS, Outside, SHOWS, VERBS, flow_needs, linux_needs};
+use weir_ip::{ACL_SHOWS, ACL_VERBS, Described, EXAMPLES, FLOW_SHOWS, SHOWS, VERBS, flow_needs, linux_needs};
 use weir_stage::{Case, Env, Function, Given, Layout, Need, Show, Verb};
 
 use crate::cases;
@@ -57,7 +57,7 @@ impl Function for Router {
         let is_parted = given.placement.layout == Layout::Pipeline;
         let described = Described::new((given.element, given.name()), given.config.settings(), env, before, is_parted)?;
         let guarded = described.with_acls(given.config.acls(), env)?.with_urpf(&given.config.urpf)?;
-        guarded.with_flow_export(given.config.flow_export.as_ref(), Outside::default())
+        guarded.with_flow_export(given.config.flow_export.as_ref())
     }
 
     fn verbs(&self) -> &'static [Verb] {

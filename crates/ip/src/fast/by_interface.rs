@@ -41,12 +41,21 @@ impl ByInterface {
         });
     }
 
-    /// Finds out the interfaces alone, where each port has one that `interface_of` knows.
-    pub(crate) fn find_ports(&mut self, batch: &Batch, interface_of: impl Fn(u16) -> InterfaceId) {
-        match common_port(&batch.lanes.port) {
-            Some(port) => self.interfaces = [interface_of(port); BATCH],
-            None => batch.slots().for_each(|slot| self.interfaces[slot.index()] = interface_of(batch.lanes.port[slot])),
+    /// The same for what came in by ports on which [lines](crate::Lines) are: what has tags of no interface is of a line, and of the interface of its
+    /// port. Where its network header begins is not looked for, and said to be 0.
+    pub(crate) fn find_with_lines(&mut self, ingress: &Ingress, batch: &Batch) {
+        let port = common_port(&batch.lanes.port);
+        if let Some(port) = port.filter(|port| !may_be_tagged(Some(*port), ingress)) {
+            (self.l3, self.interfaces) = ([0; BATCH], [ingress.untagged_of(port); BATCH]);
+            return;
         }
+        batch.each_ref(|slot, packet| {
+            let port = batch.lanes.port[slot];
+            let entered = ingress.enter(port, packet.window(0));
+            let is_of_line = entered.interface == NO_INTERFACE;
+            self.interfaces[slot.index()] = if is_of_line { ingress.untagged_of(port) } else { entered.interface };
+            self.l3[slot.index()] = if is_of_line { 0 } else { entered.l3 };
+        });
     }
 
     /// Those of some packets that are of the interface of the first of them, and that interface.

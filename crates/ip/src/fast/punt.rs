@@ -46,6 +46,8 @@ pub enum PuntReason {
     UnknownSource = 13,
     /// A fragment of a packet that a function has to put together first.
     Fragment = 14,
+    /// By an interface of the layer, of functions that have packets first: nothing else is known of it yet.
+    Interface = 15,
 }
 
 impl PuntReason {
@@ -66,7 +68,7 @@ impl PuntReason {
 }
 
 /// Kinds that may be punted.
-const KINDS: usize = 15;
+const KINDS: usize = 16;
 
 impl From<u32> for PuntReason {
     fn from(value: u32) -> PuntReason {
@@ -85,6 +87,7 @@ impl From<u32> for PuntReason {
             12 => PuntReason::TurnsRound,
             13 => PuntReason::UnknownSource,
             14 => PuntReason::Fragment,
+            15 => PuntReason::Interface,
             _ => PuntReason::Originated,
         }
     }
@@ -98,10 +101,15 @@ impl From<PuntReason> for u32 {
 
 /// How many parts of the whole rate a kind has beside the others. ARP, neighbour discovery, the router's own addresses and the control protocols
 /// of links have most, whatever else comes: without them a flood would take the neighbours, the operator's access and the routes with it; so it
-/// is with customers that are new. New neighbours have twice what is left for others. What is never punted has none.
+/// is with customers that are new, and with interfaces beside those of customers. New neighbours have twice what is left for others. What is never punted has none.
 const fn share(kind: PuntReason) -> u64 {
     match kind {
-        PuntReason::Arp | PuntReason::Nd | PuntReason::Local | PuntReason::Host | PuntReason::UnknownSource => 8,
+        PuntReason::Arp
+        | PuntReason::Nd
+        | PuntReason::Local
+        | PuntReason::Host
+        | PuntReason::UnknownSource
+        | PuntReason::Interface => 8,
         PuntReason::Unresolved => 2,
         PuntReason::Originated | PuntReason::TurnsRound => 0,
         _ => 1,

@@ -46,7 +46,7 @@ pub enum Goes {
         /// Whether the packet goes in a tunnel to there.
         tunnel: bool,
     },
-    /// Out of a port that is none of the layer's ([`Outside`](super::Outside)), by its index, with tags of these VLANs, the outer one first.
+    /// To a [line](crate::Line), out of the port of this index, with tags of these VLANs, the outer one first.
     Out(u16, [u16; 2]),
     /// No further.
     Nowhere,

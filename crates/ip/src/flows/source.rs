@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_net::VrfId;
+use weir_net::{DEFAULT_VRF, VrfId};
 use weir_stage::flows::{HEAD, InterfaceCounters, InterfaceKind};
 use weir_stage::{Exported, FlowHop, FlowSource, Output, Sample};
 use weir_wire::{Ipv4, Ipv6, View, ethernet, flow};
@@ -15,7 +15,7 @@ use crate::state::Control;
 use crate::state::routing::Decision;
 use crate::state::shared::{CHANGES, Shared, lock};
 use crate::tags::{FRONT_LEN, Front};
-use crate::{Interface, InterfaceId, MAX_INTERFACES, Tags};
+use crate::{Interface, InterfaceId, Tags};
 
 /// Samples and counters of a layer.
 pub(crate) struct Source {
@@ -29,6 +29,7 @@ pub(crate) struct Source {
 
 /// What is known of a frame without the layer.
 struct Looked {
+    vrf: VrfId,
     l3: u8,
     /// Its VLANs, where its interface does not say them.
     vlans: Option<[u16; 2]>,
@@ -44,11 +45,13 @@ impl Source {
         Source { shared: Arc::clone(shared), flows: Arc::clone(flows), function, seed }
     }
 
-    /// Looks at a frame that came in a VRF, with what the function knows, which may lock what it has of its own.
-    fn look(&self, sampled: &Sampled, vrf: VrfId) -> Looked {
+    /// Looks at a frame that came in by an interface of a VRF, with what the function knows, which may lock what it has of its own.
+    fn look(&self, sampled: &Sampled, mut vrf: VrfId) -> Looked {
         let Sampled { port, interface, l3, len, front } = sampled;
         let (mut l3, mut vlans) = (*l3, None);
-        if *interface >= MAX_INTERFACES {
+        if l3 == 0 {
+            // Of a line, whatever the interface of its port is in.
+            vrf = DEFAULT_VRF;
             let window = front.first_chunk().copied().unwrap_or([0; FRONT_LEN]);
             let parsed = Front::parse(&window, |ethertype| matches!(ethertype, ethernet::CVLAN | ethernet::SVLAN));
             (l3, vlans) = (parsed.l3, Some(vlans_of(parsed.tags)));
@@ -63,14 +66,13 @@ impl Source {
         if discerned.inside.is_some_and(|at| at > KEPT - HEAD) {
             discerned = Discerned::NOTHING;
         }
-        Looked { l3, vlans, discerned }
+        Looked { vrf, l3, vlans, discerned }
     }
 
     fn sample(&self, control: &Control, sampled: &Sampled, looked: Looked) -> Sample {
         let Sampled { interface, len, front, .. } = sampled;
-        let Looked { l3, vlans, discerned } = looked;
+        let Looked { vrf, l3, vlans, discerned } = looked;
         let [pool, lost] = self.flows.counted(Some(*interface));
-        let vrf = control.vrf_of(*interface);
         let stripped = discerned.inside.unwrap_or(0);
         let l3 = if discerned.inside.is_some() { 0 } else { l3 };
         let mut head = [0; HEAD];
@@ -123,7 +125,7 @@ impl Source {
                 }
             }
             Goes::Out(port, vlans) => {
-                let output = Output::Interface(self.flows.outside.interface_of(port));
+                let output = Output::Interface(control.interfaces.ingress().untagged_of(port));
                 FlowHop { output, vlans, ..hop }
             }
             Goes::Nowhere => FlowHop { output: Output::Nowhere, ..hop },
@@ -200,13 +202,11 @@ impl FlowSource for Source {
                 kind,
                 enabled: one.wanted.enabled,
                 up: one.up,
-                received: Some(received.into()),
-                sent: Some(sent.into()),
+                received: received.into(),
+                sent: sent.into(),
             }
         };
-        // Those outside have the highest numbers, and come behind the last.
-        let room = CHANGES - some.len();
-        some.into_iter().map(tell).chain(self.flows.outside.interfaces(from).take(room)).collect()
+        some.into_iter().map(tell).collect()
     }
 
     fn vrfs(&self) -> Vec<String> {

@@ -10,7 +10,7 @@ use weir_mem::{Producer, Published};
 use weir_packet::{Batch, LaneId};
 use weir_stage::{Declaration, Out, Random, Stage};
 
-use super::{Outside, Places, Rates};
+use super::{Places, Rates};
 use crate::InterfaceId;
 use crate::fast::by_interface::ByInterface;
 use crate::tables::fib::Fib;
@@ -33,7 +33,7 @@ pub(super) struct Sampled {
     /// The index of its port.
     pub(super) port: u16,
     pub(super) interface: InterfaceId,
-    /// Where its network header begins, where the port is the layer's.
+    /// Where its network header begins; 0 of packets of [lines](crate::Lines), whose tags are none of an interface.
     pub(super) l3: u8,
     /// Bytes of the frame.
     pub(super) len: u32,
@@ -41,11 +41,10 @@ pub(super) struct Sampled {
 }
 
 /// Where packets come in that a stage looks at.
-pub(super) enum Entrance {
-    /// By ports of the layer.
-    Layer(Arc<Fib>),
-    /// By others.
-    Outside(Arc<Outside>),
+pub(super) struct Entrance {
+    pub(super) fib: Arc<Fib>,
+    /// By ports on which [lines](crate::Lines) are: their packets are of the interface of the port.
+    pub(super) have_lines: bool,
 }
 
 /// Where an interface is in its block of packets.
@@ -165,9 +164,9 @@ impl Stage for Sampler {
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let Sampler { rates, entrance, packets, taker } = self;
         let rates = rates.load(out.reader());
-        match entrance {
-            Entrance::Layer(fib) => packets.find_out(None, fib.ingress(), batch),
-            Entrance::Outside(outside) => packets.find_ports(batch, |port| outside.interface_of(port)),
+        match entrance.have_lines {
+            true => packets.find_with_lines(entrance.fib.ingress(), batch),
+            false => packets.find_out(None, entrance.fib.ingress(), batch),
         }
         let mut left = batch.live();
         while left != 0 {

@@ -14,7 +14,7 @@ use weir_table::lpm6::{self, Compiled};
 use crate::Interfaces;
 use crate::acl::{self, AclSettings, Acls, WantedAcls};
 use crate::config::{Limits, Settings, TableKind};
-use crate::flows::{self, FlowExportConfig, Flows, Outside};
+use crate::flows::{self, FlowExportConfig, Flows};
 use crate::graph::{Guards, Stages};
 use crate::host::Hosts;
 use crate::load::{Wanted, has_hosts, load, vrf_names};
@@ -43,8 +43,6 @@ pub struct Described {
     acls: WantedAcls,
     urpf: urpf::Wanted,
     flows: flows::Wanted,
-    /// Ports of the function that are not the layer's, where samples are taken, too.
-    outside: Arc<Outside>,
     /// The index of a port, of whatever function, is below.
     indices: usize,
 }
@@ -70,8 +68,8 @@ impl Described {
         let indices = env.ports.iter().map(|port| usize::from(port.index) + 1).max().unwrap_or(0).max(INDICES);
         let (vrfs, hosts) = (vrf_names(settings), has_hosts(settings));
         let (acls, urpf, flows) = (WantedAcls::default(), urpf::Wanted::default(), flows::Wanted::default());
-        let (element, outside) = (Arc::clone(element), Arc::default());
-        Ok(Described { element, shape, vrfs, hosts, wanted, acls, urpf, flows, outside, indices })
+        let element = Arc::clone(element);
+        Ok(Described { element, shape, vrfs, hosts, wanted, acls, urpf, flows, indices })
     }
 }
 
@@ -106,21 +104,17 @@ impl Described {
         errors.into_result(self)
     }
 
-    /// The same with samples of what comes in, for collectors of flows: by interfaces of the layer, and by ports `outside` of it.
+    /// The same with samples of what comes in, for collectors of flows.
     ///
     /// # Errors
     ///
     /// There is no such interface, or an address does not fit.
-    pub fn with_flow_export(
-        mut self,
-        wanted: Option<&FlowExportConfig>,
-        outside: Outside,
-    ) -> Result<Described, Vec<ConfigError>> {
+    pub fn with_flow_export(mut self, wanted: Option<&FlowExportConfig>) -> Result<Described, Vec<ConfigError>> {
         let mut errors = Errors::new();
         let names: Vec<&str> = self.wanted.interfaces.iter().map(|wanted| wanted.fresh.name.as_str()).collect();
-        wanted.into_iter().for_each(|wanted| flows::check(&self.element, wanted, (&names, &outside), &mut errors));
+        wanted.into_iter().for_each(|wanted| flows::check(&self.element, wanted, &names, &mut errors));
         self.shape.guards.samples = wanted.is_some();
-        (self.flows, self.outside) = (flows::Wanted(wanted.cloned()), Arc::new(outside));
+        self.flows = flows::Wanted(wanted.cloned());
         errors.into_result(self)
     }
 
@@ -187,7 +181,7 @@ impl Described {
     }
 
     fn build(self, ground: &Ground<'_>) -> Result<Running, Vec<ConfigError>> {
-        let Described { element, shape, vrfs, hosts, wanted, outside, indices, .. } = self;
+        let Described { element, shape, vrfs, hosts, wanted, indices, .. } = self;
         let (wanted_acls, wanted_urpf, wanted_flows) = (self.acls, self.urpf, self.flows);
         let no_memory = |error: String| vec![element.error(ErrorKind::Limit, &element.path(), error)];
         let kernel = Kernel::detect();
@@ -198,11 +192,17 @@ impl Described {
         let fib = Fib::new(limits.next_hops, limits.groups, interfaces.egress(), interfaces.ingress())
             .map_err(|error| no_memory(error.to_string()))?;
         let (counters, received) = (Counters::new(fib.places()), Counters::new(interfaces.limit()));
-        let flows = Arc::new(Flows::new(ground.domain, (interfaces.limit(), outside), shape.seed ^ ground.now));
+        let line_counters = Counters::new(interfaces.limit());
+        let flows = Arc::new(Flows::new(ground.domain, interfaces.limit(), shape.seed ^ ground.now));
         flows.reconcile(&wanted_flows);
         let readers = tables.iter().map(VrfTables::readers).collect();
-        let tables =
-            Tables { tables, fib: Arc::clone(&fib), counters: Arc::clone(&counters), domain: ground.domain.clone() };
+        let tables = Tables {
+            tables,
+            fib: Arc::clone(&fib),
+            counters: Arc::clone(&counters),
+            line_counters: Arc::clone(&line_counters),
+            domain: ground.domain.clone(),
+        };
         let rib = rib::Limits { routes: limits.routes, next_hops: limits.next_hops, groups: limits.groups };
         let routing = Routing::new(rib, tables);
         let neighbors = limits.neighbors as usize;
@@ -235,7 +235,20 @@ impl Described {
         acls.reconcile(&wanted_acls);
         let urpf = Arc::new(ReversePaths::new(ground.domain));
         urpf.reconcile(&wanted_urpf);
-        let running = Running { shape, readers, fib, counters, received, kernel, hosts, shared, acls, urpf, flows };
+        let running = Running {
+            shape,
+            readers,
+            fib,
+            counters,
+            received,
+            line_counters,
+            kernel,
+            hosts,
+            shared,
+            acls,
+            urpf,
+            flows,
+        };
         running.publish_guards();
         Ok(running)
     }

@@ -169,6 +169,11 @@ fn position_of(control: &Control, name: &str) -> Result<u8, String> {
     })
 }
 
+/// The port and the tags of an interface that a request would add; none if it says no port, or nothing that could be.
+pub fn requested_tags(arguments: &Value) -> Option<(&str, Tags)> {
+    Some((arguments.get("on")?.as_str()?, tags(arguments).ok()?))
+}
+
 fn tags(arguments: &Value) -> Result<Tags, String> {
     let vlan = |key: &str| match arguments.get(key) {
         None => Ok(None),

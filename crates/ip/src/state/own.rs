@@ -43,6 +43,7 @@ impl Control {
         self.ledger.set_automatic(id, automatic);
         self.set_nets::<Ipv4Addr>(id, &four, now);
         self.set_nets::<Ipv6Addr>(id, &six, now);
+        self.interfaces.tell_addresses(id, !(four.is_empty() && six.is_empty()));
         self.advertise_on(id, now);
     }
 

@@ -86,6 +86,8 @@ pub(crate) struct Routing {
     tables: Vec<VrfTables>,
     fib: Arc<Fib>,
     counters: Arc<Counters>,
+    /// What left by interfaces on lines, by number of the interface.
+    line_counters: Arc<Counters>,
     domain: Domain,
     /// Ethernet addresses of neighbours.
     macs: HashMap<(InterfaceId, IpAddr), MacAddr>,
@@ -121,13 +123,15 @@ pub(crate) struct Tables {
     pub(crate) tables: Vec<VrfTables>,
     pub(crate) fib: Arc<Fib>,
     pub(crate) counters: Arc<Counters>,
+    /// What left by interfaces on [lines](crate::lines), by number of the interface.
+    pub(crate) line_counters: Arc<Counters>,
     pub(crate) domain: Domain,
 }
 
 impl Routing {
     /// Without routes, all links down.
     pub(crate) fn new(limits: Limits, tables: Tables) -> Routing {
-        let Tables { tables, fib, counters, domain } = tables;
+        let Tables { tables, fib, counters, line_counters, domain } = tables;
         let rib = Rib::new(limits);
         Routing {
             waited_for: rib.retired(),
@@ -135,6 +139,7 @@ impl Routing {
             tables,
             fib,
             counters,
+            line_counters,
             domain,
             macs: HashMap::new(),
             inlets: HashSet::new(),

@@ -141,7 +141,8 @@ impl<K: Keys> DescribeStage for Described<K> {
         let tables = VrfTables { four, six };
         let readers = tables.readers();
         let (tables, domain) = (vec![tables], ground.domain.clone());
-        let tables = Tables { tables, fib: Arc::clone(&fib), counters: Counters::new(0), domain };
+        let [counters, line_counters] = [(); 2].map(|()| Counters::new(0));
+        let tables = Tables { tables, fib: Arc::clone(&fib), counters, line_counters, domain };
         let limits = Limits { routes: config.max_routes() + HOLDS as u32, next_hops, groups };
         let mut routing = Routing::new(limits, tables);
         let mut refused = Vec::new();

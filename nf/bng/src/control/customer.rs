@@ -172,7 +172,7 @@ impl Call<'_, '_> {
         }
         self.control.registry.settle();
         if self.is_bound(customer, source) {
-            self.out.send(packet, Exit::Up);
+            self.send_up(packet);
         } else {
             self.lose(customer.subscriber, packet, Exit::NotYetKnown);
         }

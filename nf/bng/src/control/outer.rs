@@ -75,7 +75,7 @@ impl Call<'_, '_> {
         match self.send_in_fragments(customer.subscriber, packet.packet()) {
             Ok(true) => self.out.send(packet, Exit::Fragmented),
             // Its route, or the next router, has changed meanwhile: it is looked up anew.
-            Ok(false) => self.out.send(packet, Exit::Up),
+            Ok(false) => self.send_up(packet),
             Err(exit) => self.lose(customer.subscriber, packet, exit),
         }
     }

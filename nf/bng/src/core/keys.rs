@@ -1,4 +1,4 @@
-//! From the keys of a gateway to those of its network layer: ports of the core, routes to gateways, and own addresses.
+//! From the keys of a gateway to those of its network layer: its ports, routes to gateways, and own addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -72,7 +72,8 @@ impl Keys {
         }
         let routes = hops.into_iter().map(|(net, vias)| (net, OneOrMany(vias))).collect();
         Keys {
-            ports: config.core.clone(),
+            // In the order of the gateway's positions.
+            ports: config.access.iter().chain(&config.core).cloned().collect(),
             routes,
             neighbors,
             own: own(name, wanted),
@@ -117,10 +118,10 @@ impl Keys {
 
 /// Interfaces that are the gateway's own: one for each tunnel, and one with the addresses towards customers.
 fn own(name: &str, wanted: &Wanted) -> Vec<Virtual> {
-    let core: BTreeSet<IpAddr> = wanted.core_addresses.iter().copied().collect();
+    let others: BTreeSet<IpAddr> = wanted.interface_addresses.iter().copied().collect();
     let four = wanted.addresses.iter().map(|net| IpAddr::from(net.addr()));
     let six = wanted.addresses6.iter().map(|net| IpAddr::from(net.addr()));
-    let addresses: BTreeSet<IpAddr> = four.chain(six).filter(|address| !core.contains(address)).collect();
+    let addresses: BTreeSet<IpAddr> = four.chain(six).filter(|address| !others.contains(address)).collect();
     let access = Virtual {
         name: access_name(name),
         addresses: addresses.into_iter().map(IpNet::from).collect(),

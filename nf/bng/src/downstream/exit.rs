@@ -25,6 +25,8 @@ weir_stage::ways! {
         TooShort => drop "too-short",
         /// Its destination MAC address is another station's.
         NotForUs => drop "not-for-us",
+        /// The interface of the port to its customer is set down.
+        InterfaceDown => drop "interface-down",
         /// Its EtherType is neither MPLS, IPv4, IPv6 nor ARP.
         UnknownEthertype => drop "unknown-ethertype",
         /// Its label stack ends with the frame, without a bottom.

@@ -4,7 +4,7 @@ use weir_config::{ConfigError, ErrorKind};
 use weir_sched::police::Policer;
 use weir_stage::{Given, Layout};
 
-use super::{Direction, both, classes, conditions_any, meters_any, profiles};
+use super::{Direction, Shaped, classes, conditions_any, meters_any, profiles, schedulers};
 use crate::config::{BngConfig, QosConfig};
 
 /// A key of `qos`, and what is wrong with what it has.
@@ -17,7 +17,7 @@ pub(crate) fn faults(given: &Given<'_, BngConfig>) -> Vec<ConfigError> {
     let here = root.field("qos");
     let qos = &config.qos;
     let all = [
-        schedulers(qos, config.limits.subscribers),
+        shapers(qos, config.limits.subscribers),
         classification(qos),
         policers(qos),
         remarks(qos),
@@ -28,9 +28,15 @@ pub(crate) fn faults(given: &Given<'_, BngConfig>) -> Vec<ConfigError> {
     all.into_iter().flatten().map(error).chain(layout(given)).collect()
 }
 
-fn schedulers(qos: &QosConfig, subscribers: u32) -> Vec<Fault> {
+fn shapers(qos: &QosConfig, subscribers: u32) -> Vec<Fault> {
     let mut faults = Vec::new();
-    for (key, scheduler) in both(qos) {
+    if let Some(other) = schedulers(qos).find(|(shaped, _)| qos.both.is_some() && *shaped != Shaped::Both) {
+        let problem =
+            format!("is for what goes either way, and {} is there, too; leave one of them out", other.0.name());
+        faults.push(("both", problem));
+    }
+    for (shaped, scheduler) in schedulers(qos) {
+        let key = shaped.name();
         faults.extend(scheduler.faults().into_iter().map(|(at, problem)| (key, format!("{at}: {problem}"))));
         if scheduler.users < subscribers {
             let users = scheduler.users;
@@ -49,10 +55,10 @@ fn schedulers(qos: &QosConfig, subscribers: u32) -> Vec<Fault> {
 }
 
 fn classification(qos: &QosConfig) -> Vec<Fault> {
-    let queues = |class| both(qos).map(|(_, scheduler)| scheduler.queues(class)).max().unwrap_or(1);
+    let queues = |class| schedulers(qos).map(|(_, scheduler)| scheduler.queues(class)).max().unwrap_or(1);
     let faults = qos.classify.faults(classes(qos), queues).into_iter();
     let mut faults: Vec<Fault> = faults.map(|(at, problem)| ("classify", format!("{at}: {problem}"))).collect();
-    let counts: Vec<u8> = both(qos).map(|(_, scheduler)| scheduler.classes).collect();
+    let counts: Vec<u8> = schedulers(qos).map(|(_, scheduler)| scheduler.classes).collect();
     if counts.windows(2).any(|pair| pair[0] != pair[1]) {
         faults.push(("down", "classes: must be as many as those of up, since both go by the same classify".to_owned()));
     }
@@ -88,7 +94,7 @@ fn named(qos: &QosConfig) -> Option<Fault> {
     let names = profiles(qos);
     let is_unknown = |usual: &&String| meters_any(qos) && !names.contains(usual);
     let usual = qos.usual.as_ref().filter(is_unknown)?;
-    let problem = match both(qos).next() {
+    let problem = match schedulers(qos).next() {
         Some(_) => format!("no profile is called \"{usual}\" in each scheduler; there are {}", names.join(", ")),
         None => format!("no policer is for a profile called \"{usual}\"; there are {}", names.join(", ")),
     };
@@ -96,13 +102,23 @@ fn named(qos: &QosConfig) -> Option<Fault> {
 }
 
 fn limited(qos: &QosConfig) -> Option<Fault> {
-    let problem = "nothing is shaped, policed or remarked that it could be for; add `up`, `down`, `police` or `remark`, or leave it out";
+    let problem = "nothing is shaped, policed or remarked that it could be for; add `up`, `down`, `both`, `police` or `remark`, or leave it out";
     (qos.limit.is_some() && !conditions_any(qos)).then(|| ("limit", problem.to_owned()))
 }
 
 fn layout(given: &Given<'_, BngConfig>) -> Option<ConfigError> {
     let Given { element, config, placement } = given;
     let workers = placement.workers.len();
+    if config.qos.both.is_some() && workers > 1 && placement.layout == Layout::Pipeline {
+        let problem = format!(
+            "what goes either way would have to come back to the first of {workers} workers, which a pipeline does not allow"
+        );
+        let root = element.path();
+        let error = element.error(ErrorKind::Conflict, &root.field("layout"), problem);
+        return Some(error.remedy(
+            "choose layout = \"distributor\" (the others share the subscribers), one worker, or qos.up and qos.down",
+        ));
+    }
     if !meters_any(&config.qos) || workers < 2 || placement.layout != Layout::RunToCompletion {
         return None;
     }

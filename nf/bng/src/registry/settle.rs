@@ -182,7 +182,8 @@ mod tests {
             PoliceConfig { up: BTreeMap::new(), down: BTreeMap::new() },
             RemarkingConfig { up: Vec::new(), down: Vec::new() },
         );
-        let config = QosConfig { classify, usual: None, limit: None, police, remark, up: both.clone(), down: both };
+        let config =
+            QosConfig { classify, usual: None, limit: None, police, remark, up: both.clone(), down: both, both: None };
         let owners = Owners::divided(2);
         let schedulers = Schedulers::new(&config, 2, 8, owners, &domain).unwrap().unwrap();
         let profiles = vec!["gold".to_owned(), "silver".to_owned()];

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use weir_ip::LineTally;
 use weir_mem::Domain;
 use weir_packet::{Key, Slot};
 use weir_port_mem::MemPort;
@@ -155,7 +156,7 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
             port("cpe", ACCESS_INDEX, ACCESS, Side::Access),
             port("core", CORE_INDEX, CORE, Side::Core),
         ]));
-        let core = core::<TUNNEL>(&domain);
+        let (core, tally) = core::<TUNNEL>(&domain);
         let counters = Counters::new(64, 1, reasons(), 0);
         let worker = counters.acquire().unwrap();
         let kind = Key::new(0).unwrap();
@@ -163,6 +164,7 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
             subscribers: Arc::clone(tables.shared()),
             ports: Arc::clone(&ports),
             counters: Arc::clone(&worker),
+            tally: Arc::clone(&tally),
             marking: Marking::new(remarked, priority),
             local: u32::from_be_bytes(LOCAL),
             core: core.clone(),
@@ -173,6 +175,7 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
             core: core.clone(),
             ports: Arc::clone(&ports),
             counters: Arc::clone(&worker),
+            tally: Arc::clone(&tally),
             across: Across { down: down(), reach: ReachOf::All },
             tpid: TPID,
         };
@@ -233,8 +236,8 @@ fn port(name: &str, index: u16, mac: MacAddr, side: Side) -> BngPort {
     BngPort { name: name.to_owned(), index, mac, mtu: MTU, side }
 }
 
-/// The core side of a gateway with the routes and gateways of the tests.
-fn core<const TUNNEL: bool>(domain: &Domain) -> Core {
+/// The core side of a gateway with the routes and gateways of the tests, and what counts by its interfaces.
+fn core<const TUNNEL: bool>(domain: &Domain) -> (Core, Arc<LineTally>) {
     let address = |address: [u8; 4]| Ipv4Addr::from(address).to_string();
     let named = |(n, way): (usize, &Way)| {
         let entry = |&(label, tc, ttl): &(u32, u8, u8)| json!({ "label": label, "tc": tc, "ttl": ttl });
@@ -272,9 +275,10 @@ fn core<const TUNNEL: bool>(domain: &Domain) -> Core {
     let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
     let configured = Bng.configure(&element(&config)).unwrap();
     let instance = configured.instantiate(&env, &Ground { domain, now: 0 }).unwrap();
-    let core = instance.downcast_ref::<Running>().unwrap().core().unwrap();
+    let running = instance.downcast_ref::<Running>().unwrap();
+    let core = running.core().unwrap();
     assert!(core.prepare());
-    core
+    (core, Arc::new(running.layer.line_tally().unwrap()))
 }
 
 fn enter<const TUNNEL: bool>(tables: &mut Tables, number: u32, line: &Line) {

@@ -23,10 +23,14 @@ weir_stage::ways! {
         NoRoute => way "no-route",
         /// Longer than what fits towards the core, or the customer that it is for: the slow path answers with Fragmentation Needed.
         TooBig => way "too-big",
+        /// By an interface beside customers' lines: for the network layer.
+        Interface => way "interface",
         /// Shorter than an Ethernet header with two tags.
         TooShort => drop "too-short",
         /// Its destination MAC address is another station's.
         NotForUs => drop "not-for-us",
+        /// The interface of its port is set down, or that of the port to the customer that it is for.
+        InterfaceDown => drop "interface-down",
         /// Its outer tag is missing or has another EtherType than the configured one.
         NoSvlan => drop "no-svlan",
         /// It has one tag only.
@@ -87,6 +91,8 @@ weir_stage::ways! {
         PolicedNoRoute => drop "punt-policed-no-route",
         /// More that does not fit than the slow path takes from a worker.
         PolicedTooBig => drop "punt-policed-too-big",
+        /// More by interfaces beside customers' lines than the network layer takes from a worker.
+        PolicedInterface => drop "punt-policed-interface",
     }
 }
 
@@ -113,6 +119,7 @@ pub(crate) const PUNTED: &[PuntReason] = &[
     PuntReason::TtlExpired,
     PuntReason::NoRoute,
     PuntReason::TooBig,
+    PuntReason::Interface,
 ];
 
 impl Punts for Exit {
@@ -126,6 +133,7 @@ impl Punts for Exit {
             Exit::TtlExpired => (PuntReason::TtlExpired, Exit::PolicedTtlExpired),
             Exit::NoRoute => (PuntReason::NoRoute, Exit::PolicedNoRoute),
             Exit::TooBig => (PuntReason::TooBig, Exit::PolicedTooBig),
+            Exit::Interface => (PuntReason::Interface, Exit::PolicedInterface),
             _ => return None,
         })
     }

@@ -250,6 +250,15 @@ impl Rig {
         change(now);
     }
 
+    /// What is said of a configuration that can not take the place of this one.
+    pub fn refused(&self, config: &Value) -> Vec<String> {
+        let names: Vec<&str> = self.infos.iter().map(|info| info.name.as_str()).collect();
+        let env =
+            Env { ports: &self.infos, interfaces: &self.interfaces, folder: None, running: Some(&*self.instance) };
+        let wrong = rehearsal::change(&Bng, &element(&names, config).unwrap(), &env).err().unwrap_or_default();
+        wrong.iter().map(ToString::to_string).collect()
+    }
+
     /// Lets time pass.
     pub fn run(&mut self, nanos: u64) {
         weir_rig::run(&mut self.engine, nanos);

@@ -23,7 +23,13 @@ fn kinds_survive_their_lane() {
         assert_eq!(PuntReason::from(u32::from(kind)), kind);
         assert_eq!(kind as usize, n);
     }
-    for kind in [PuntReason::Originated, PuntReason::TurnsRound, PuntReason::UnknownSource, PuntReason::Fragment] {
+    for kind in [
+        PuntReason::Originated,
+        PuntReason::TurnsRound,
+        PuntReason::UnknownSource,
+        PuntReason::Fragment,
+        PuntReason::Interface,
+    ] {
         assert_eq!(PuntReason::from(u32::from(kind)), kind);
         assert!((kind as usize) < KINDS);
     }

@@ -31,7 +31,10 @@ fn routing(next_hops: u32, routes: u32) -> Routing {
     let egress: Arc<[Egress]> = (0..2).map(|_| Egress::default()).collect();
     let fib = Fib::new(next_hops, 4, &egress, &Arc::new(Ingress::untagged(0))).unwrap();
     let counters = Counters::new(fib.places());
-    Routing::new(Limits { routes, next_hops, groups: 4 }, Tables { tables, fib, counters, domain })
+    Routing::new(
+        Limits { routes, next_hops, groups: 4 },
+        Tables { tables, fib, counters, line_counters: Counters::new(0), domain },
+    )
 }
 
 fn inlet(argument: u32) -> Inlet {

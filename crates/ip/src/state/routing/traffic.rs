@@ -55,14 +55,16 @@ impl Routing {
 
     /// Forgets what went out by an interface, whose number is another's from now on.
     pub(crate) fn forget_sent(&mut self, interface: InterfaceId) {
-        // What its broadcasts have counted stays where it is, and is taken off.
-        let (packets, bytes) = self.broadcasts(interface);
+        // What its broadcasts and lines have counted stays where it is, and is taken off.
+        let (packets, bytes) = self.left_otherwise(interface);
         self.sent.insert(interface, (packets.wrapping_neg(), bytes.wrapping_neg()));
     }
 
-    /// What the counters of an interface's directed broadcasts say: packets and bytes.
-    fn broadcasts(&self, interface: InterfaceId) -> (u64, u64) {
-        self.counters.sum(self.fib.broadcast_on(interface).value())
+    /// What the counters of an interface's directed broadcasts and of its lines say: packets and bytes.
+    fn left_otherwise(&self, interface: InterfaceId) -> (u64, u64) {
+        let (packets, bytes) = self.counters.sum(self.fib.broadcast_on(interface).value());
+        let (to_lines, bytes_to_lines) = self.line_counters.sum(interface.into());
+        (packets.wrapping_add(to_lines), bytes.wrapping_add(bytes_to_lines))
     }
 
     /// Packets and bytes that went out by each of the `interfaces`.
@@ -70,8 +72,8 @@ impl Routing {
         let mut all = self.sent.clone();
         let left = |traffic: Traffic| Some((traffic.towards.link()?.interface, (traffic.packets, traffic.bytes)));
         let traffic = self.traffic().filter_map(left);
-        let broadcasts = interfaces.map(|interface| (interface, self.broadcasts(interface)));
-        for (interface, (packets, bytes)) in traffic.chain(broadcasts) {
+        let otherwise = interfaces.map(|interface| (interface, self.left_otherwise(interface)));
+        for (interface, (packets, bytes)) in traffic.chain(otherwise) {
             let (all_packets, all_bytes) = all.entry(interface).or_default();
             (*all_packets, *all_bytes) = (all_packets.wrapping_add(packets), all_bytes.wrapping_add(bytes));
         }
