@@ -134,7 +134,7 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
         // What is shut is looked for packet by packet.
         let usual = if shared.all_open() { !others } else { 0 };
         let (good, of_six) = (good & usual, of_six & usual);
-        let (mut ports, mut gone) = ([0; BATCH], 0);
+        let (mut ports, mut gone, mut sent) = ([0; BATCH], 0, 0);
         batch.each_in(
             good,
             #[inline(always)]
@@ -142,13 +142,15 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
                 if let Some(port) = shared.send(packet, slot, passes) {
                     ports[slot.index()] = port;
                     gone |= slot.bit();
+                    sent += packet.len() as u64;
                 }
             },
         );
         if of_six != 0 {
-            gone |= shared.carry_six(*kernel, batch, of_six, passes, &mut ports);
+            let (of_these, bytes) = shared.carry_six(*kernel, batch, of_six, passes, &mut ports);
+            (gone, sent) = (gone | of_these, sent + bytes);
         }
-        shared.count_left(batch, gone, &ports);
+        shared.count_left(batch, (gone, sent), &ports);
         out.answer_indexed_each(gone, &ports);
         Slots(others).for_each(|slot| out.answer(slot, Exit::Layer));
         let rest = batch.live() & !(gone | others);
@@ -327,13 +329,13 @@ impl Shared {
         if is_shut { Err(Exit::InterfaceDown) } else { Ok(()) }
     }
 
-    /// Counts packets that leave for customers by the ports at these positions.
+    /// Counts packets that leave for customers by the ports at these positions, with so many bytes together.
     #[inline(always)]
-    fn count_left(&self, batch: &Batch, gone: u64, ports: &[u8; BATCH]) {
-        let Some(port) = self.ports.only_access() else { return self.count_left_by(batch, gone, ports) };
-        let mut bytes = 0;
-        batch.each_ref_in(gone, |_, packet| bytes += packet.len() as u64);
-        self.tally.left(port, gone.count_ones().into(), bytes);
+    fn count_left(&self, batch: &Batch, (gone, bytes): (u64, u64), ports: &[u8; BATCH]) {
+        match self.ports.only_access() {
+            Some(port) => self.tally.left(port, gone.count_ones().into(), bytes),
+            None => self.count_left_by(batch, gone, ports),
+        }
     }
 
     /// The same where there are several access ports.

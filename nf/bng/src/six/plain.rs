@@ -248,8 +248,8 @@ impl upstream::Shared {
 }
 
 impl downstream::Shared {
-    /// Carries the packets in `mask`, which begin at their offsets. Answers which of them are gone, whose `ports` are said. Out of the way
-    /// of IPv4.
+    /// Carries the packets in `mask`, which begin at their offsets. Answers which of them are gone, whose `ports` are said, and their bytes. Out of
+    /// the way of IPv4.
     #[inline(never)]
     pub(crate) fn carry_six(
         &self,
@@ -258,7 +258,7 @@ impl downstream::Shared {
         mask: u64,
         passes: &mut downstream::Passes,
         ports: &mut [u8; BATCH],
-    ) -> u64 {
+    ) -> (u64, u64) {
         kernel.run(
             #[inline(always)]
             || self.carry_passes(batch, mask, passes, ports),
@@ -272,7 +272,7 @@ impl downstream::Shared {
         mask: u64,
         passes: &mut downstream::Passes,
         ports: &mut [u8; BATCH],
-    ) -> u64 {
+    ) -> (u64, u64) {
         let subscribers = &*self.subscribers;
         batch.each_in(
             mask,
@@ -299,7 +299,7 @@ impl downstream::Shared {
                 }
             },
         );
-        let mut gone = 0;
+        let (mut gone, mut bytes) = (0, 0);
         batch.each_in(
             mask,
             #[inline(always)]
@@ -310,10 +310,11 @@ impl downstream::Shared {
                 if let Some(port) = self.deliver_six(packet, to, usize::from(passes.offsets[at])) {
                     ports[at] = port;
                     gone |= slot.bit();
+                    bytes += packet.len() as u64;
                 }
             },
         );
-        gone
+        (gone, bytes)
     }
 
     /// Gives a packet that begins at an offset the tags of its customer and counts it, if it is plain and for the network that was found
