@@ -46,7 +46,7 @@ use met::AllMet;
 use program::{End, Program};
 pub use short::ShortWay;
 use short::Tally;
-use steps::{Step, Steps, Telling};
+use steps::{Cause, Step, Steps, Telling};
 use way::{MOST_FLOODED, Way};
 
 /// What became of a packet.
@@ -347,6 +347,7 @@ impl Switch {
         now: u64,
     ) -> Forwarded {
         self.ports.received(worker, in_port, going.len(), true);
+        let mut only = None;
         for step in steps.iter() {
             let bytes = going.len();
             match step {
@@ -359,22 +360,25 @@ impl Switch {
                         going.why = Why::Metered;
                         break;
                     }
-                    going.change(&program.applied.first.ops);
+                    going.change_some(&program.applied.first.ops, &mut only);
                 }
                 Step::More { table, leg, slot } => {
                     let program = self.program(table, slot);
                     if let Some(leg) = program.and_then(|program| program.applied.more.get(usize::from(leg))) {
-                        going.change(&leg.ops);
+                        going.change_some(&leg.ops, &mut only);
                     }
                 }
                 Step::Written { table, slot } => {
                     if let Some(leg) = self.program(table, slot).and_then(|program| program.written.as_ref()) {
-                        going.change(&leg.ops);
+                        going.change_some(&leg.ops, &mut only);
                     }
                 }
                 Step::Group { bucket, slot } => {
                     if let Some(leg) = self.groups.take(worker, slot, bucket, bytes) {
-                        going.change_leg(leg);
+                        match only {
+                            None => going.change_leg(leg),
+                            Some(_) => going.change_some(&leg.ops, &mut only),
+                        }
                     }
                 }
                 Step::Bucket { bucket, slot } => {
@@ -403,6 +407,8 @@ impl Switch {
                         going.tell(report);
                     }
                 }
+                Step::Only(some) => only = Some(some),
+                Step::TtlEnded => going.why = Why::TtlEnded,
             }
         }
         match going.left_by() {
@@ -414,9 +420,13 @@ impl Switch {
 
     /// What controllers are told of a packet beside its bytes.
     fn report(&self, telling: &Telling, in_port: u32) -> Option<Report> {
-        let Telling { table, slot, is_applied, max_len, metadata } = *telling;
+        let Telling { table, slot, cause, max_len, metadata } = *telling;
         let flow = self.tables.get(table)?.in_slot(slot)?;
-        let reason = if is_applied && flow.is_miss() { PacketInReason::NoMatch } else { PacketInReason::Action };
+        let reason = match cause {
+            Cause::TtlEnded => PacketInReason::InvalidTtl,
+            Cause::Applied if flow.is_miss() => PacketInReason::NoMatch,
+            Cause::Applied | Cause::Otherwise => PacketInReason::Action,
+        };
         Some(Report { reason, table, cookie: flow.cookie, max_len, in_port, metadata })
     }
 

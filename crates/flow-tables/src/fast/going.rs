@@ -204,6 +204,13 @@ impl<'a, F: Frame, C: Copies> Going<'a, F, C> {
         }
     }
 
+    /// Carries changes out, of which it meets `only` so many if that says so, this time.
+    #[inline]
+    pub(super) fn change_some(&mut self, ops: &[Op], only: &mut Option<u16>) {
+        let some = only.take().and_then(|some| ops.get(..usize::from(some)));
+        self.change(some.unwrap_or(ops));
+    }
+
     /// Carries out what a bucket changes, by code if that goes.
     #[inline]
     pub(super) fn change_leg(&mut self, leg: &Leg) {

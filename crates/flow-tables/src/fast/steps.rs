@@ -54,6 +54,22 @@ pub(super) enum Step {
     SamePort,
     /// Controllers are told of it, as the [`Telling`] of this number says.
     Tell(u8),
+    /// Of the changes of the next step, it meets only so many.
+    Only(u16),
+    /// Its TTL has ended.
+    TtlEnded,
+}
+
+/// Why controllers are told of a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Cause {
+    /// The flow itself says so, by what it applies.
+    Applied,
+    /// A group does, or a set of actions.
+    #[default]
+    Otherwise,
+    /// Its TTL has ended.
+    TtlEnded,
 }
 
 /// What controllers are told of a packet: by which flow, and what was known of it then.
@@ -61,8 +77,7 @@ pub(super) enum Step {
 pub(super) struct Telling {
     pub(super) table: u8,
     pub(super) slot: Slot,
-    /// The flow itself says so, by what it applies: no group, and no set of actions.
-    pub(super) is_applied: bool,
+    pub(super) cause: Cause,
     pub(super) max_len: u16,
     pub(super) metadata: u64,
 }

@@ -10,7 +10,7 @@ use self::labels::Entry;
 use super::frame::TAG;
 use super::going::LEVELS;
 use super::program::{ActionList, End, Leg, Op};
-use super::steps::{MOST_STEPS, Step, Steps, Telling};
+use super::steps::{Cause, MOST_STEPS, Step, Steps, Telling};
 use crate::compiled::Target;
 use crate::fields::Fields;
 use crate::groups::Chosen;
@@ -65,6 +65,8 @@ pub(super) struct Way<'a> {
     /// The flow that it met last, and whether that says by what it applies what is followed.
     met: (u8, Slot),
     is_applied: bool,
+    /// Its TTL has ended, and its way with it.
+    has_ended: bool,
 }
 
 /// It takes the interpreter.
@@ -97,6 +99,7 @@ impl<'a> Way<'a> {
             flooded: 0,
             met: (0, 0),
             is_applied: false,
+            has_ended: false,
         }
     }
 
@@ -120,16 +123,21 @@ impl<'a> Way<'a> {
                 return self.steps.push(Step::Miss { table: number });
             };
             let program = flow.program.as_ref().ok_or(NeedsInterpreter)?;
-            self.steps.push(Step::Flow { table: number, slot })?;
             (self.met, self.is_applied) = ((number, slot), true);
             if program.meter.is_some_and(|meter| !only_drops(switch, meter)) {
                 return Err(NeedsInterpreter);
             }
             let is_last = program.next.is_none() && program.written.is_none() && written.is_none();
             let ActionList { first, more } = &program.applied;
-            self.follow(switch, first, is_last && more.is_empty())?;
-            if !more.is_empty() {
+            self.step(switch, Step::Flow { table: number, slot }, first)?;
+            if !self.has_ended {
+                self.follow(switch, first, is_last && more.is_empty())?;
+            }
+            if !more.is_empty() && !self.has_ended {
                 self.follow_more(switch, (number, slot), more, is_last)?;
+            }
+            if self.has_ended {
+                return Ok(());
             }
             if program.clears {
                 written = None;
@@ -147,9 +155,40 @@ impl<'a> Way<'a> {
             next = program.next;
         }
         let Some((table, slot, leg)) = written else { return Ok(()) };
-        self.steps.push(Step::Written { table, slot })?;
         self.is_applied = false;
-        self.follow(switch, leg, true)
+        self.step(switch, Step::Written { table, slot }, leg)?;
+        if self.has_ended { Ok(()) } else { self.follow(switch, leg, true) }
+    }
+
+    /// Takes a step, by which the packet meets the changes of `leg`. If its TTL ends among them, it meets those before alone, controllers are told, and nothing
+    /// else becomes of it (section 5.12).
+    #[inline]
+    fn step(&mut self, switch: &Switch, step: Step, leg: &Leg) -> Result<(), NeedsInterpreter> {
+        match self.state.ttl {
+            Some(0 | 1) if self.level == 0 => self.step_to_the_end(switch, step, leg),
+            _ => self.steps.push(step),
+        }
+    }
+
+    #[inline(never)]
+    fn step_to_the_end(&mut self, switch: &Switch, step: Step, leg: &Leg) -> Result<(), NeedsInterpreter> {
+        let is_plain = |op: &Op| matches!(op, Op::EthDst(_) | Op::EthSrc(_) | Op::Set(..));
+        let met = leg.ops.iter().take_while(|op| is_plain(op)).count();
+        if leg.ops.get(met) != Some(&Op::DecrementTtl) {
+            return self.steps.push(step);
+        }
+        self.has_copies |= self.is_sent && met > 0;
+        self.steps.push(Step::Only(u16::try_from(met).map_err(|_| NeedsInterpreter)?))?;
+        self.steps.push(step)?;
+        self.tell(Cause::TtlEnded, switch.config().miss_send_len)?;
+        self.has_ended = true;
+        self.steps.push(Step::TtlEnded)
+    }
+
+    /// Controllers are told of the packet as it is then.
+    fn tell(&mut self, cause: Cause, max_len: u16) -> Result<(), NeedsInterpreter> {
+        let ((table, slot), metadata) = (self.met, self.fields.get(Field::Metadata).unwrap_or_default() as u64);
+        self.steps.tell(Telling { table, slot, cause, max_len, metadata })
     }
 
     /// Follows the legs of a list that a flow of a table applies, behind the first one. With the last one it ends if `is_last`.
@@ -164,7 +203,10 @@ impl<'a> Way<'a> {
         for (nth, number) in (1..=legs.len()).zip(0..=u8::MAX) {
             let leg = legs.get(usize::from(number)).ok_or(NeedsInterpreter)?;
             if !leg.ops.is_empty() {
-                self.steps.push(Step::More { table, leg: number, slot })?;
+                self.step(switch, Step::More { table, leg: number, slot }, leg)?;
+            }
+            if self.has_ended {
+                break;
             }
             self.follow(switch, leg, is_last && nth == legs.len())?;
         }
@@ -203,16 +245,17 @@ impl<'a> Way<'a> {
                 }
                 // They have a copy, made at once: what changes the packet from now on changes the frame.
                 End::Controllers(max_len) => {
-                    let ((table, slot), is_applied) = (self.met, self.is_applied);
-                    let metadata = self.fields.get(Field::Metadata).unwrap_or_default() as u64;
-                    return self.steps.tell(Telling { table, slot, is_applied, max_len, metadata });
+                    return self.tell(if self.is_applied { Cause::Applied } else { Cause::Otherwise }, max_len);
                 }
                 End::Group(number) => {
                     self.is_applied = false;
                     let chosen = switch.groups.find(number, self.fields, &switch.ports).ok_or(NeedsInterpreter)?;
                     match chosen.legs {
                         [Some(next)] if is_last || next.ops.is_empty() => {
-                            self.steps.push(Step::Group { bucket: chosen.first, slot: chosen.slot })?;
+                            self.step(switch, Step::Group { bucket: chosen.first, slot: chosen.slot }, next)?;
+                            if self.has_ended {
+                                return Ok(());
+                            }
                             leg = next;
                             continue;
                         }

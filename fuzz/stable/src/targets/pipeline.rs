@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 
 use weir_flow_tables::{
-    CodeState, Copies, ForController, Forwarded, Frame, Frames, Identity, Outcome, Packet, Report, Switch, Worker,
+    CodeState, Copies, ForController, Forwarded, Frame, Frames, Identity, Outcome, Packet, Report, Switch, Verdict,
+    Worker,
 };
 use weir_openflow::flow::FlowMod;
 use weir_openflow::port::{Port, number};
@@ -162,15 +163,20 @@ fn by_code(input: &[u8], compiled: &mut Switch, definition: &mut Switch) {
     let became = compiled.forward(0, &mut frame, &mut known, &mut copies, 0);
     assert_eq!(frame.0.get(input.len()..), Some(&[0x45; 128][..]), "something changed behind the frame");
     let verdict = definition.judge(Packet::new(2, input.to_vec()), 0);
+    agrees(became, (input, frame.bytes()), copies, verdict);
+}
+
+/// What became of a frame that came in like this, and is like that now, is what the definition says.
+fn agrees(became: Option<Forwarded>, (input, frame): (&[u8], &[u8]), mut copies: Copied, verdict: Verdict) {
     match became {
         None => {
-            assert_eq!(frame.bytes(), input, "it was left to the interpreter");
+            assert_eq!(frame, input, "it was left to the interpreter");
             return assert_eq!(copies, Copied::default(), "it was left to the interpreter");
         }
         Some(Forwarded::Dropped(why)) => assert_eq!(why, verdict.why),
         Some(Forwarded::Told) => assert!(copies.sent.is_empty() && !copies.told.is_empty(), "{copies:?}"),
         // The frame goes before its copies.
-        Some(Forwarded::Sent(by)) => copies.sent.insert(0, (by, frame.bytes().to_vec())),
+        Some(Forwarded::Sent(by)) => copies.sent.insert(0, (by, frame.to_vec())),
     }
     assert_eq!(copies, Copied::of(verdict.outcomes));
 }
@@ -230,11 +236,12 @@ fn forward(input: &[u8], action: Action, after: Option<&Packet>) {
     switch.looking(&mut known).look(&mut frame, 2);
     switch.approach(&mut known);
     let mut copies = Copied::default();
-    match switch.forward(0, &mut frame, &mut known, &mut copies, 0) {
-        None => assert_eq!(frame, input, "it was left to the interpreter"),
-        Some(became) => {
-            assert_eq!((became, copies), (Forwarded::Sent(1), Copied::default()));
-            assert_eq!(Some(&frame), after.map(|after| &after.bytes));
-        }
+    let became = switch.forward(0, &mut frame, &mut known, &mut copies, 0);
+    if let Some(after) = after {
+        // The packet goes on, and no further.
+        let is_sent = became.as_ref().is_none_or(|became| *became == Forwarded::Sent(1) && frame == after.bytes);
+        assert!(is_sent && copies == Copied::default(), "{became:?} {copies:?}");
     }
+    let verdict = switch.judge(Packet::new(2, input.to_vec()), 0);
+    agrees(became, (input, &frame), copies, verdict);
 }
