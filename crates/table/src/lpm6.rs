@@ -7,11 +7,16 @@
 //! |---|---|---|
 //! | array | a *slot* for each value of the next 1 to 16 bits of an address | 8 bytes a slot |
 //! | bucket | up to 8 ranges of the next 32 bits, in order | one line |
+//! | index | where each of up to 15 buckets begins, which stand behind it | one line |
 //!
 //! A slot is one word: the value of the longest prefix that ends in its array, if there is one, and a link to a node with longer
 //! ones. So a lookup keeps the last value that it came by, and reads one line for each node. Arrays are as wide as there are
-//! prefixes below them, and few prefixes share a bucket however long they are: most lookups in a table of the Internet end in the
-//! third or fourth line. A table with a handful of prefixes is one line.
+//! prefixes below them, and few prefixes share a bucket, or the buckets of an index, however long they are: most lookups in a table of the
+//! Internet end in the third or fourth line. A table with a handful of prefixes is one line.
+//!
+//! What a batch costs is less the lines, of which a real table has about 1 MiB that is looked at, than the instructions and what of them is
+//! guessed wrong. So the first two steps are the same for all lookups, an array each; those that need more arrays are few and go on by
+//! themselves; then those with an index find their bucket; then all find their range at once.
 //!
 //! **A change is one store of one word**, however short its prefix: what it changes of a node is made in a copy, and the word that
 //! leads to the node is stored last. Values are never copied from a node to those below it. So every lookup sees the table as it
@@ -53,8 +58,8 @@ pub struct Config {
     pub miss: u32,
     /// How many prefixes it holds at most.
     pub max_routes: usize,
-    /// How many lines of 64 bytes lookups may touch, at most [`MAX_LINES`]. A real table needs about 2 for each prefix, and as many
-    /// again while it grows.
+    /// How many lines of 64 bytes lookups may touch, at most [`MAX_LINES`]. A real table needs less than 2 for each prefix, and as
+    /// many again while it grows.
     pub max_lines: u32,
 }
 
@@ -153,11 +158,15 @@ pub struct Walk {
     words: [u32; BATCH],
     /// Bits of each address that led there.
     depths: [u8; BATCH],
+    /// The bits behind these.
+    tops: [u64; BATCH],
+    /// Whether they take the first steps all at once, in which the bits behind the 64th are not looked at.
+    is_even: bool,
 }
 
 impl Default for Walk {
     fn default() -> Walk {
-        Walk { slots: [0; BATCH], words: [0; BATCH], depths: [0; BATCH] }
+        Walk { slots: [0; BATCH], words: [0; BATCH], depths: [0; BATCH], tops: [0; BATCH], is_even: false }
     }
 }
 

@@ -61,7 +61,7 @@ proptest! {
 
     /// Random changes and lookups; ends with an empty table, whose lines are all free.
     #[test]
-    fn follows_the_twin(acts in prop::collection::vec((act(), any::<u128>()), 50..120)) {
+    fn follows_the_twin(acts in prop::collection::vec((act(), any::<u128>()), 50..250)) {
         let mut table = Compiled::new(&config(), &Domain::new()).unwrap();
         let mut twin = Linear::new(&config()).unwrap();
         let mut held: Vec<Prefix6> = Vec::new();
@@ -154,6 +154,55 @@ fn all_small_tables_are_right() {
                 assert_eq!((value, table.reader().lookup(address)), (expected, expected), "{held:b} {address:#x}");
             }
         }
+    }
+}
+
+/// Prefixes side by side, one more at a time and one less at a time: buckets, indexes of every number of buckets, and arrays; where bits
+/// begin and where they end, with and without gaps, shorter ones around and longer ones inside, and with few values, so that many prefixes are
+/// few ranges.
+#[test]
+fn nodes_of_every_size_are_right() {
+    for (corner, depth, gap, inside, values) in [
+        (0_u128, 32, 2, 0, 1000),
+        (u128::MAX, 32, 2, 0, 3),
+        (0x2001_0db8 << 96, 29, 1, 20, 1000),
+        (0x2001_0db8 << 96, 29, 1, 17, 1),
+        (u128::MAX, 61, 3, 3, 1000),
+        (0, 96, 2, 0, 1000),
+    ] {
+        let size = 1_u128 << (128 - (depth + 16));
+        let region = Prefix6::covering(corner, depth).unwrap();
+        let at = |n: u128| {
+            if corner == u128::MAX { region.last() - n * gap * size } else { region.address() + n * gap * size }
+        };
+        // Places in an order that looks random: 83 and 131 have no divisor in common.
+        let prefixes: Vec<Prefix6> = (0..131)
+            .map(|n| (at(n * 83 % 131), n % 7))
+            .map(|(address, kind)| match kind {
+                5 => Prefix6::covering(address, depth + 13).unwrap(),
+                6 => Prefix6::covering(address, depth + 16 + inside).unwrap(),
+                _ => Prefix6::covering(address, depth + 16).unwrap(),
+            })
+            .collect();
+        let addresses: Vec<u128> = prefixes.iter().copied().flat_map(around).collect();
+        let mut table = Compiled::new(&config(), &Domain::new()).unwrap();
+        let mut truth: BTreeMap<Prefix6, u32> = BTreeMap::new();
+        for step in 0..2 * prefixes.len() {
+            let (prefix, value) = (prefixes[step % prefixes.len()], step as u32 % values);
+            if step < prefixes.len() {
+                assert_eq!(table.insert(prefix, value), Ok(truth.insert(prefix, value)));
+            } else {
+                assert_eq!(table.remove(prefix), Ok(truth.remove(&prefix)));
+            }
+            let mut found = vec![0; addresses.len()];
+            table.reader().lookup_batch(&addresses, &mut found);
+            for (&address, value) in addresses.iter().zip(found) {
+                let covering = |length| truth.get(&Prefix6::covering(address, length).unwrap()).copied();
+                let expected = (depth..=depth + 16 + inside).rev().find_map(covering).unwrap_or(MISS);
+                assert_eq!((value, table.reader().lookup(address)), (expected, expected), "{step} {address:#x}");
+            }
+        }
+        assert_eq!((table.len(), table.memory().used), (0, 0));
     }
 }
 

@@ -3,8 +3,10 @@
 //! ```text
 //!         63 62                32 31 30    26 25            0
 //!        +--+--------------------+--+--------+---------------+
-//! slot   |H | value              |B | bits   | line          |   H: there is a value. B: the node is a bucket.
+//! slot   |H | value              |B | bits   | line          |   H: there is a value. B: the node is a bucket or an index.
 //!        +--+--------------------+--+--------+---------------+   A slot whose lower half is 0 leads nowhere.
+//!                                 |1 | 0      | line          |   To a bucket.
+//!                                 |1 |order-1 | line          |   To an index of 2^order lines with its buckets.
 //!
 //!        +-----------------------+--+------------------------+
 //! range  | first of its 32 bits  |0 | value                  |
@@ -13,6 +15,10 @@
 //!        +-----------------------+--+--------+---------------+
 //!        | first                 | all ones                  |   No prefix that ends here.
 //!        +-----------------------+---------------------------+
+//!
+//!        +-----------------------+---------------------------+
+//! index  | before the 2n-th      | before the (2n + 1)-th    |   One less than the first 32 bits of a bucket.
+//!        +-----------------------+---------------------------+   All ones: there is no such bucket.
 //! ```
 
 /// Bits of the number of a line.
@@ -55,6 +61,11 @@ impl Link {
         Link(line & LINE | HIGHEST)
     }
 
+    /// To an index, to which with its buckets 2^`order` lines belong, at least 4 and at most 16.
+    pub(super) const fn index(line: u32, order: u8) -> Link {
+        Link(line & LINE | (order as u32).wrapping_sub(1) << LINE_BITS & !HIGHEST | HIGHEST)
+    }
+
     #[inline(always)]
     pub(super) const fn is_none(self) -> bool {
         self.0 == 0
@@ -62,13 +73,23 @@ impl Link {
 
     #[inline(always)]
     pub(super) const fn is_bucket(self) -> bool {
-        self.0 & HIGHEST != 0
+        self.0 & !LINE == HIGHEST
+    }
+
+    #[inline(always)]
+    pub(super) const fn is_index(self) -> bool {
+        self.0 > HIGHEST | LINE
+    }
+
+    /// 2^`order` lines belong to an index with its buckets.
+    pub(super) const fn order(self) -> u8 {
+        self.bits() + 1
     }
 
     /// Whether it leads to an array with longer prefixes.
     #[inline(always)]
     pub(super) const fn is_array(self) -> bool {
-        !self.is_bucket() && !self.is_none()
+        self.0 as i32 > 0
     }
 
     /// The first line of the node.
@@ -77,7 +98,8 @@ impl Link {
         self.0 & LINE
     }
 
-    /// Bits of an address that the array tells apart; 0 for a bucket.
+    /// Bits of an address that the array tells apart; 0 for a bucket, and at most 3 for an index: the word that they lead to is still
+    /// one of its first line.
     #[inline(always)]
     pub(super) const fn bits(self) -> u8 {
         (self.0 >> LINE_BITS & BITS) as u8
@@ -148,6 +170,9 @@ pub(super) enum Leads {
 pub(super) struct Range(pub(super) u64);
 
 impl Range {
+    /// No prefix ends at any bits.
+    pub(super) const NOWHERE: Range = Range::new(0, Leads::Nowhere);
+
     pub(super) const fn new(first: u32, leads: Leads) -> Range {
         let low = match leads {
             Leads::Nowhere => NOTHING,
@@ -168,10 +193,10 @@ impl Range {
         self.0 as u32 & HIGHEST == 0
     }
 
-    /// The value, if it leads to one.
+    /// The value, if it leads to one, else that of the slot before it.
     #[inline(always)]
-    pub(super) const fn value(self) -> u32 {
-        self.0 as u32
+    pub(super) const fn value_or(self, before: Slot) -> u32 {
+        if self.has_value() { self.0 as u32 } else { before.value() }
     }
 
     /// Whether it leads to a slot.
@@ -211,6 +236,12 @@ mod tests {
         assert!(Link::NONE.is_none() && !Link::NONE.is_array() && !Link::NONE.is_bucket());
         let bucket = Link::bucket(LINES - 1);
         assert_eq!((bucket.line(), bucket.bits(), bucket.is_bucket()), (LINES - 1, 0, true));
+        for order in 2..=4 {
+            let index = Link::index(LINES - 1, order);
+            assert_eq!((index.line(), index.order(), index.is_index()), (LINES - 1, order, true));
+            assert!(!index.is_bucket() && !index.is_array() && 1 << index.bits() <= WORDS);
+        }
+        assert!(![Link::NONE, link, bucket].into_iter().any(Link::is_index));
         for value in [None, Some(0), Some(crate::lpm6::MAX_VALUE)] {
             let slot = Slot::new(value, link);
             assert_eq!((slot.has_value().then(|| slot.value()), slot.link()), (value, link));
@@ -222,10 +253,9 @@ mod tests {
         for leads in all.into_iter().chain(ends) {
             let range = Range::new(0xfedc_ba98, leads);
             assert_eq!((range.first(), range.leads()), (0xfedc_ba98, leads));
-            assert_eq!(
-                range.has_value().then(|| Leads::Value(range.value())),
-                matches!(leads, Leads::Value(_)).then_some(leads)
-            );
+            let before = Slot::new(Some(7), link);
+            let value = if let Leads::Value(value) = leads { value } else { 7 };
+            assert_eq!((range.has_value(), range.value_or(before)), (matches!(leads, Leads::Value(_)), value));
             assert_eq!(range.leads_on(), matches!(leads, Leads::Slot { .. }));
         }
     }

@@ -132,6 +132,9 @@ impl Compiled {
             let inside = Prefix6::covering(prefix.address(), depth + link.bits())?;
             return Some((Place::Array { line: link.line(), place }, inside));
         }
+        if !link.is_bucket() {
+            return None;
+        }
         // A bucket of many prefixes has one slot, with all of them.
         self.nodes.ranges(link.line()).find_map(|range| {
             let Leads::Slot { line, bits } = range.leads() else { return None };
@@ -182,9 +185,9 @@ impl Compiled {
         }
         let order = order(link.bits());
         let copy = self.nodes.take(order, &mut Vec::new())?;
-        for place in 0..1 << link.bits() {
-            let slot = self.nodes.slot(line, place);
-            self.nodes.set_slot(copy, place, if (at..=last).contains(&place) { painted(slot) } else { slot });
+        self.nodes.copy_slots(line, copy, link.bits());
+        for place in at..=last {
+            self.nodes.set_slot(copy, place, painted(self.nodes.slot(line, place)));
         }
         self.nodes.set_count(copy, self.nodes.count(link));
         self.point(place, Link::array(copy, link.bits()));
