@@ -19,6 +19,17 @@ pub(crate) enum Room {
     Lost,
 }
 
+impl Room {
+    /// Whether there is room as it is, where so many buffers are left, for a user who holds so many packets and may hold `minimum` whatever others do.
+    #[inline(always)]
+    pub(crate) fn is_left(held: u32, left: u32, minimum: u32) -> bool {
+        // The dynamic threshold of Choudhury and Hahne (1998), with a factor of 1: what all hold in excess of their minimum
+        // shrinks the share of each, so that some buffers are always left for others.
+        let over = held >= minimum && held - minimum >= left;
+        !over && left > 0
+    }
+}
+
 /// How packets wait in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
@@ -125,15 +136,11 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// How there is room for a packet of a user who holds so many.
     #[inline(always)]
-    fn room(&self, held: u32) -> Result<Room, Refused> {
-        let left = self.slab.left();
-        // The dynamic threshold of Choudhury and Hahne (1998), with a factor of 1: what all hold in excess of their minimum
-        // shrinks the share of each, so that some buffers are always left for others.
-        let over = held >= self.setup.minimum && held - self.setup.minimum >= left;
-        match over || left == 0 {
-            false => Ok(Room::Left),
-            true if self.somebody_holds_more(held) => Ok(Room::Made),
-            true => Err(Refused::OverShare),
+    pub(crate) fn room(&self, held: u32) -> Result<Room, Refused> {
+        match Room::is_left(held, self.slab.left(), self.setup.minimum) {
+            true => Ok(Room::Left),
+            false if self.somebody_holds_more(held) => Ok(Room::Made),
+            false => Err(Refused::OverShare),
         }
     }
 

@@ -80,7 +80,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             self.slab.prefetch(*first);
         }
         let waiting = firsts.iter().take(mask.count_ones() as usize).filter(|first| **first != NONE);
-        waiting.for_each(|first| self.slab.prefetch_neighbours(*first));
+        waiting.for_each(|first| self.slab.prefetch_last(*first));
     }
 
     /// After [`Scheduler::prepare`]: the flows of those of the packets in `mask` that come to fair queues in which something waits, as `number` has them, which is
@@ -116,10 +116,11 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         numbers
     }
 
-    /// Asks for what is needed of users whose time has come, [`TOGETHER`] at most: their state, then the first packet of each, then those beside it, or its flow.
+    /// Asks for what is needed of users whose time has come, [`TOGETHER`] at most: their state, then the first packet of each, then the one behind it, or its flow.
     #[inline]
     pub(crate) fn bring_near(&self, users: &[u32]) {
-        users.iter().for_each(|user| self.ask_for_user(*user));
+        // Their links in the wheel are near since they came out.
+        users.iter().for_each(|user| self.ask_for_state(*user));
         let mut firsts = [NONE; TOGETHER];
         for (first, user) in firsts.iter_mut().zip(users) {
             *first = self.next_of(*user);
@@ -127,20 +128,20 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         }
         let firsts = firsts.get_mut(..users.len()).unwrap_or_default();
         if self.flows.is_empty() {
-            return firsts.iter().for_each(|first| self.slab.prefetch_neighbours(*first));
+            return firsts.iter().for_each(|first| self.slab.prefetch_second(*first));
         }
-        firsts.iter().for_each(|first| self.ask_for_neighbours(*first));
+        firsts.iter().for_each(|first| self.ask_for_second(*first));
         // Of fair queues: their flows, the ones behind these, and the first packets of those.
         firsts.iter_mut().for_each(|first| *first = self.flows.prefetch_chosen(self.slab.fair(*first)));
         firsts.iter_mut().for_each(|flow| *flow = self.flows.prefetch_behind(*flow));
         firsts.iter().for_each(|flow| self.slab.prefetch(self.flows.first(*flow)));
     }
 
-    /// Asks for the packets beside the first one of a queue; of a fair queue, for what is known of that.
+    /// Asks for the packet behind the first one of a queue; of a fair queue, for what is known of that.
     #[inline(always)]
-    fn ask_for_neighbours(&self, first: u32) {
+    fn ask_for_second(&self, first: u32) {
         match self.slab.fair(first) {
-            NONE => self.slab.prefetch_neighbours(first),
+            NONE => self.slab.prefetch_second(first),
             // Nothing, where it has two lines.
             fair => self.flows.prefetch_fair(fair),
         }
@@ -163,12 +164,12 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         });
     }
 
-    /// Some time after [`Scheduler::look_further`]: asks for the packets beside those, for the first packets of the second users of each tick, and for
+    /// Some time after [`Scheduler::look_further`]: asks for the packets behind those, for the first packets of the second users of each tick, and for
     /// the state of the third.
     #[inline]
     pub fn look_furthest(&self) {
         self.lines.wheel.next_ones(TICKS, |user| {
-            self.ask_for_neighbours(self.next_of(user));
+            self.ask_for_second(self.next_of(user));
             let Some(second) = self.lines.wheel.behind(user) else { return };
             self.slab.prefetch(self.next_of(second));
             if let Some(third) = self.lines.wheel.behind(second) {
@@ -180,6 +181,11 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     #[inline(always)]
     pub(crate) fn ask_for_user(&self, user: u32) {
         self.lines.wheel.prefetch(user);
+        self.ask_for_state(user);
+    }
+
+    #[inline(always)]
+    fn ask_for_state(&self, user: u32) {
         self.users.gates.prefetch(user);
         self.users.gates.prefetch_tally(user);
         self.users.states.prefetch(user);
@@ -190,7 +196,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     #[inline(always)]
     fn next_of(&self, user: u32) -> u32 {
         let state = self.users.states.at(user);
-        state.first(state.backlog.trailing_zeros() as usize)
+        state.first(u32::from(state.backlog).trailing_zeros() as usize)
     }
 }
 

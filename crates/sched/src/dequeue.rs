@@ -88,6 +88,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             self.bring_near(due);
             for id in due {
                 let may = sent < room && self.lines.is_empty();
+                if may && self.goes_plainly(*id, now, out) {
+                    sent += 1;
+                    continue;
+                }
                 match if may { self.goes_at_once(*id, now, out) } else { None } {
                     Some(goes) => sent += usize::from(goes),
                     None => self.awake(*id, now),
@@ -102,7 +106,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// Sends the packet of a user who has come out of the wheel, if it may go and the user does not share; or drops it, if its management wants that.
     /// Whether it is sent; `None` where nothing is done.
-    #[inline(always)]
+    #[inline(never)]
     fn goes_at_once(&mut self, user: u32, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Option<bool> {
         let moment = fine(now);
         let User { gate, state, rest, share, floors, .. } = self.users.at_mut(user);

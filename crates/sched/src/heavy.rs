@@ -51,8 +51,11 @@ impl Heavy {
             }
         }
         if to > self.minimum {
-            self.links.push_back(self.lists.at_mut(new), user);
-            self.used.insert(new);
+            let list = self.lists.at_mut(new);
+            if list.is_empty() {
+                self.used.insert(new);
+            }
+            self.links.push_back(list, user);
         }
     }
 

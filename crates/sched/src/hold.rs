@@ -141,6 +141,24 @@ impl Held {
         }
     }
 
+    /// A user waits for its own rate.
+    #[inline(always)]
+    pub(crate) fn rated(&self, now: u64) {
+        if self.is.load(Ordering::Relaxed) & CODE != RATE {
+            self.become_held(RATE, now);
+        }
+    }
+
+    /// Nothing of a user waits any more.
+    #[inline(always)]
+    pub(crate) fn freed(&self) {
+        // Nothing of it has waited since a packet found no buffer.
+        if self.is.load(Ordering::Relaxed) & CODE != BUFFERS {
+            self.told.store(0, Ordering::Relaxed);
+            self.is.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// A subport has to wait for what it may send, or need not any longer.
     #[cold]
     pub(crate) fn suspended(&self, waits: bool, now: u64) {
@@ -148,18 +166,16 @@ impl Held {
     }
 
     fn become_held(&self, code: u64, now: u64) {
-        let (told, is) = (self.told.load(Ordering::Relaxed), self.is.load(Ordering::Relaxed));
-        if code == 0 && is & CODE == BUFFERS {
-            // Nothing of it has waited since a packet found no buffer.
-            return;
+        if code == 0 {
+            return self.freed();
         }
+        let (told, is) = (self.told.load(Ordering::Relaxed), self.is.load(Ordering::Relaxed));
         let (next, lead) = match told & CODE {
             0 | BUFFERS => (word(code, now), 0),
             _ => self.weigh(told, is, now),
         };
-        let word = word(code, now);
-        self.told.store(if code == 0 { 0 } else { next }, Ordering::Relaxed);
-        self.is.store(if code == 0 { 0 } else { word }, Ordering::Relaxed);
+        self.told.store(next, Ordering::Relaxed);
+        self.is.store(word(code, now), Ordering::Relaxed);
         self.lead.store(lead, Ordering::Relaxed);
     }
 

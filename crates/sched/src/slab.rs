@@ -1,4 +1,4 @@
-//! The packets that wait: one slab of nodes, in which every queue is a ring.
+//! The packets that wait: one slab of nodes, in which every queue is a list whose first node knows the last one.
 
 use weir_table::indexed::{Indexed, NONE};
 
@@ -8,7 +8,7 @@ struct Node<T> {
     item: Option<T>,
     /// When it came, nanoseconds.
     since: u64,
-    /// The packet behind it; of the last one, the first.
+    /// The packet behind it; of the last one, itself, so that it need not be told when the first one goes.
     next: u32,
     /// The packet before it; of the first one, the last.
     prev: u32,
@@ -118,12 +118,16 @@ impl<T> Slab<T> {
         (self.left.saturating_sub(packets)..self.left).for_each(|n| self.nodes.prefetch(*self.free.at(n)));
     }
 
-    /// Hints that the first packet of a queue, which is near, leaves it soon: the one behind it becomes the first, and the last one is told.
+    /// Hints that the first packet of a queue, which is near, leaves it soon: the one behind it becomes the first.
     #[inline(always)]
-    pub(crate) fn prefetch_neighbours(&self, queue: u32) {
-        let first = self.nodes.at(queue);
-        self.nodes.prefetch(first.next);
-        self.nodes.prefetch(first.prev);
+    pub(crate) fn prefetch_second(&self, queue: u32) {
+        self.nodes.prefetch(self.nodes.at(queue).next);
+    }
+
+    /// Hints that a packet joins a queue soon, the first of which is near.
+    #[inline(always)]
+    pub(crate) fn prefetch_last(&self, queue: u32) {
+        self.nodes.prefetch(self.nodes.at(queue).prev);
     }
 
     /// Adds a packet at the end of a queue; given back where no node is left.
@@ -132,40 +136,45 @@ impl<T> Slab<T> {
         let Some(left) = self.left.checked_sub(1) else { return Some(item) };
         let at = *self.free.at(left);
         self.left = left;
-        let node = self.nodes.at_mut(at);
-        *node = Node { item: Some(item), since, next: at, prev: at, length, count: 1, fair: NONE };
-        if *queue == NONE {
+        let prev = if *queue == NONE {
             *queue = at;
-            return None;
-        }
-        let first = self.nodes.at_mut(*queue);
-        first.count += 1;
-        let last = std::mem::replace(&mut first.prev, at);
-        self.nodes.at_mut(last).next = at;
-        let node = self.nodes.at_mut(at);
-        node.next = *queue;
-        node.prev = last;
+            at
+        } else {
+            let first = self.nodes.at_mut(*queue);
+            first.count += 1;
+            let last = std::mem::replace(&mut first.prev, at);
+            self.nodes.at_mut(last).next = at;
+            last
+        };
+        *self.nodes.at_mut(at) = Node { item: Some(item), since, next: at, prev, length, count: 1, fair: NONE };
         None
     }
 
     /// Takes the first packet of a queue.
     #[inline(always)]
     pub(crate) fn pop_front(&mut self, queue: &mut u32) -> Option<T> {
+        self.pop_first(queue).map(|(item, _)| item)
+    }
+
+    /// The same, with the bytes of the one behind it, if there is one.
+    #[inline(always)]
+    pub(crate) fn pop_first(&mut self, queue: &mut u32) -> Option<(T, u16)> {
         let at = *queue;
         let node = self.nodes.at_mut(at);
         let (next, last, count) = (node.next, node.prev, node.count);
         let item = node.item.take()?;
+        let mut next_length = 0;
         if next == at {
             *queue = NONE;
         } else {
             let first = self.nodes.at_mut(next);
             first.prev = last;
             first.count = count - 1;
-            self.nodes.at_mut(last).next = next;
+            next_length = first.length;
             *queue = next;
         }
         self.release(at);
-        Some(item)
+        Some((item, next_length))
     }
 
     /// Takes the last packet of a queue.
@@ -178,7 +187,7 @@ impl<T> Slab<T> {
         if at == first {
             *queue = NONE;
         } else {
-            self.nodes.at_mut(before).next = first;
+            self.nodes.at_mut(before).next = before;
             let node = self.nodes.at_mut(first);
             node.prev = before;
             node.count -= 1;
@@ -196,10 +205,15 @@ impl<T> Slab<T> {
         let node = self.nodes.at_mut(at);
         let (next, length) = (node.next, node.length);
         let item = node.item.take()?;
-        self.nodes.at_mut(next).prev = queue;
+        let is_last = next == at;
         let first = self.nodes.at_mut(queue);
-        first.next = next;
         first.count -= 1;
+        if is_last {
+            (first.next, first.prev) = (queue, queue);
+        } else {
+            first.next = next;
+            self.nodes.at_mut(next).prev = queue;
+        }
         self.release(at);
         Some((item, length))
     }
@@ -212,7 +226,6 @@ impl<T> Slab<T> {
         let last = std::mem::replace(&mut first.prev, other_last);
         self.nodes.at_mut(last).next = other;
         self.nodes.at_mut(other).prev = last;
-        self.nodes.at_mut(other_last).next = queue;
     }
 
     #[inline(always)]

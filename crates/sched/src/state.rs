@@ -149,6 +149,22 @@ impl<const C: usize, const Q: usize> UserState<C, Q> {
         queue
     }
 
+    /// A queue, whose first packet is so long, is the only one that has any.
+    #[inline(always)]
+    pub(crate) fn alone(&mut self, queue: usize, length: u16) {
+        if queue >= Self::LOWEST {
+            self.turn = (queue - Self::LOWEST) as u8;
+            self.credit = length.into();
+        }
+    }
+
+    /// The last packet of a queue has gone, which was the only one that had any.
+    #[inline(always)]
+    pub(crate) fn alone_no_more(&mut self, queue: usize) {
+        self.alone(queue, 0);
+        self.emptied(queue);
+    }
+
     fn pass_turn(&mut self, rest: &mut Rest<C>, turn: usize, here: bool, waiting: u16, profile: &Profile) {
         // Less than its next packet is long, which is 16 bits.
         let keeps = if here { self.credit.min(u32::from(u16::MAX)) as u16 } else { 0 };

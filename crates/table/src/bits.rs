@@ -19,8 +19,11 @@ impl Bits {
     /// Adds a number below the bound.
     #[inline(always)]
     pub fn insert(&mut self, n: u32) {
-        *self.words.at_mut(n / 64) |= 1 << (n % 64);
-        *self.summary.at_mut(n / 4096) |= 1 << (n / 64 % 64);
+        let Some(word) = self.words.items_mut().get_mut(n as usize / 64) else { return };
+        let before = std::mem::replace(word, *word | 1 << (n % 64));
+        if before == 0 {
+            *self.summary.at_mut(n / 4096) |= 1 << (n / 64 % 64);
+        }
     }
 
     /// Takes a number out.

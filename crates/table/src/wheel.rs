@@ -22,9 +22,10 @@ pub struct Shape {
 /// Numbers below a bound, each in at most once, with the ticks at which they are due.
 #[derive(Clone, Debug)]
 pub struct Wheel {
-    /// Rings through the numbers; behind those, a link for each list, which is its beginning and its end.
+    /// Rings through the numbers; behind those, a link for each list, which is its beginning and its end. That of a number that is not in is [`LOOSE`].
     links: Indexed<Link>,
-    /// The tick at which a number is due; [`OUT`] while it is not in.
+    /// The tick at which a number of the far level is due. What is in the near level, as most is whose time is near, is due when its list is: so one line of
+    /// the cache is touched of it, and not two.
     due: Indexed<u64>,
     /// Lists of the near level with entries.
     near: Bits,
@@ -43,7 +44,11 @@ struct Link {
     prev: u32,
 }
 
-const OUT: u64 = u64::MAX;
+/// Of a number that is not in.
+const LOOSE: Link = Link { next: NONE, prev: NONE };
+
+/// A tick that never comes.
+const NEVER: u64 = u64::MAX;
 
 impl Wheel {
     /// Bytes per number.
@@ -60,8 +65,8 @@ impl Wheel {
         let bound = bound.min(NONE - near - far);
         let links = (bound + near + far) as usize;
         Wheel {
-            links: Indexed::from_fn(links, |n| Link { next: n, prev: n }, Link { next: NONE, prev: NONE }),
-            due: Indexed::new(bound as usize, OUT),
+            links: Indexed::from_fn(links, |n| if n < bound { LOOSE } else { Link { next: n, prev: n } }, LOOSE),
+            due: Indexed::new(bound as usize, 0),
             near: Bits::new(near as usize),
             far: Bits::new(far as usize),
             shape,
@@ -83,14 +88,19 @@ impl Wheel {
     /// Whether a number is in.
     #[inline(always)]
     pub fn contains(&self, id: u32) -> bool {
-        *self.due.at(id) != OUT
+        id < self.bound() && self.links.at(id).next != NONE
+    }
+
+    /// Numbers are below this.
+    #[inline(always)]
+    fn bound(&self) -> u32 {
+        self.due.len() as u32
     }
 
     /// Hints that a number is put in or comes out soon.
     #[inline(always)]
     pub fn prefetch(&self, id: u32) {
         self.links.prefetch(id);
-        self.due.prefetch(id);
     }
 
     /// The numbers that come out first in each of the next ticks, 64 at most, as far as they are in the near level: for whoever wants to prepare
@@ -101,7 +111,7 @@ impl Wheel {
         let at = self.tick as u32 & mask;
         let mut ticks = self.near.window(at) & u64::MAX >> (64 - ticks.clamp(1, 64));
         while ticks != 0 {
-            let list = self.due.len() as u32 + ((at + ticks.trailing_zeros()) & mask);
+            let list = self.bound() + ((at + ticks.trailing_zeros()) & mask);
             ticks &= ticks - 1;
             each(self.links.at(list).next);
         }
@@ -111,7 +121,7 @@ impl Wheel {
     #[inline(always)]
     pub fn behind(&self, id: u32) -> Option<u32> {
         let next = self.links.at(id).next;
-        ((next as usize) < self.due.len()).then_some(next)
+        (next < self.bound()).then_some(next)
     }
 
     /// Puts a number in, or moves it: it comes out at the first tick that begins at `due` (nanoseconds) or later, and not
@@ -119,26 +129,28 @@ impl Wheel {
     /// [moved on](Wheel::advance) first, which costs nothing.
     #[inline]
     pub fn insert(&mut self, id: u32, due: u64) {
-        if id as usize >= self.due.len() {
+        if id >= self.bound() {
             return;
         }
-        self.remove(id);
-        // The greatest time is kept apart from `OUT`.
-        let tick = due.div_ceil(1 << self.shape.tick_bits).max(self.tick).min(OUT - 1);
-        *self.due.at_mut(id) = tick;
+        if self.contains(id) {
+            self.remove(id);
+        }
+        // The greatest time is kept apart from `NEVER`.
+        let mask = (1 << self.shape.tick_bits) - 1;
+        let tick = (due.saturating_add(mask) >> self.shape.tick_bits).max(self.tick).min(NEVER - 1);
         self.len += 1;
         self.place(id, tick);
     }
 
     /// Takes a number out; whether it was in.
-    #[inline]
+    #[inline(never)]
     pub fn remove(&mut self, id: u32) -> bool {
         if !self.contains(id) {
             return false;
         }
-        *self.due.at_mut(id) = OUT;
         self.len -= 1;
         self.unlink(id);
+        *self.links.at_mut(id) = LOOSE;
         true
     }
 
@@ -173,18 +185,17 @@ impl Wheel {
         let list = self.near_list(tick);
         let (mut id, mut left) = (self.links.at(list).next, steps);
         while id != list && left > 0 {
-            let next = self.links.at(id).next;
-            *self.due.at_mut(id) = OUT;
-            self.len -= 1;
+            let next = std::mem::replace(&mut self.links.at_mut(id).next, NONE);
             left -= 1;
             take(id);
             id = next;
         }
+        self.len -= (steps - left) as u32;
         // What was not handed out is the list.
         self.links.at_mut(list).next = id;
         self.links.at_mut(id).prev = list;
         if id == list {
-            self.near.remove(list - self.due.len() as u32);
+            self.near.remove(list - self.bound());
         }
         left
     }
@@ -193,20 +204,20 @@ impl Wheel {
     #[inline]
     pub fn next(&self) -> Option<u64> {
         let event = self.next_near().min(self.next_far());
-        (event != OUT).then(|| event.saturating_mul(1 << self.shape.tick_bits))
+        (event != NEVER).then(|| event.saturating_mul(1 << self.shape.tick_bits))
     }
 
-    /// The first tick from now on with entries in the near level; [`OUT`] for none.
+    /// The first tick from now on with entries in the near level; [`NEVER`] for none.
     #[inline]
     fn next_near(&self) -> u64 {
         next_unit(&self.near, self.shape.near_bits, self.tick)
     }
 
-    /// The tick at which the first span with entries in the far level begins, or began; [`OUT`] for none.
+    /// The tick at which the first span with entries in the far level begins, or began; [`NEVER`] for none.
     #[inline]
     fn next_far(&self) -> u64 {
         match next_unit(&self.far, self.shape.far_bits, self.tick >> self.shape.near_bits) {
-            OUT => OUT,
+            NEVER => NEVER,
             span => (span << self.shape.near_bits).max(self.tick),
         }
     }
@@ -228,34 +239,46 @@ impl Wheel {
 
     #[inline]
     fn place(&mut self, id: u32, due: u64) {
-        let near_bits = self.shape.near_bits;
-        let (span, now) = (due >> near_bits, self.tick >> near_bits);
-        if due - self.tick < 1 << near_bits {
+        if due - self.tick < 1 << self.shape.near_bits {
             let list = self.near_list(due);
-            self.near.insert(list - self.due.len() as u32);
+            self.near.insert(list - self.bound());
             return self.link(list, id);
         }
+        self.place_far(id, due);
+    }
+
+    #[inline(never)]
+    fn place_far(&mut self, id: u32, due: u64) {
+        let near_bits = self.shape.near_bits;
+        let (span, now) = (due >> near_bits, self.tick >> near_bits);
+        *self.due.at_mut(id) = due;
         // One turn ahead at most: the list of the present span is the one that is being dealt out.
         let list = self.far_list(span.min(now + (1 << self.shape.far_bits) - 1));
-        self.far.insert(list - self.due.len() as u32 - (1 << near_bits));
+        self.far.insert(list - self.bound() - (1 << near_bits));
         self.link(list, id);
     }
 
     #[inline(always)]
     fn near_list(&self, tick: u64) -> u32 {
-        self.due.len() as u32 + (tick & ((1 << self.shape.near_bits) - 1)) as u32
+        self.bound() + (tick & ((1 << self.shape.near_bits) - 1)) as u32
     }
 
     #[inline(always)]
     fn far_list(&self, span: u64) -> u32 {
-        self.due.len() as u32 + (1 << self.shape.near_bits) + (span & ((1 << self.shape.far_bits) - 1)) as u32
+        self.bound() + (1 << self.shape.near_bits) + (span & ((1 << self.shape.far_bits) - 1)) as u32
     }
 
     #[inline(always)]
     fn link(&mut self, list: u32, id: u32) {
-        let last = std::mem::replace(&mut self.links.at_mut(list).prev, id);
-        *self.links.at_mut(id) = Link { next: list, prev: last };
-        self.links.at_mut(last).next = id;
+        let links = self.links.items_mut();
+        let Some(end) = links.get_mut(list as usize) else { return };
+        let prev = std::mem::replace(&mut end.prev, id);
+        if let Some(link) = links.get_mut(id as usize) {
+            *link = Link { next: list, prev };
+        }
+        if let Some(last) = links.get_mut(prev as usize) {
+            last.next = id;
+        }
     }
 
     #[inline(always)]
@@ -265,7 +288,7 @@ impl Wheel {
         self.links.at_mut(next).prev = prev;
         if next == prev {
             // Nothing but the list itself is left.
-            let (list, near) = (next - self.due.len() as u32, 1 << self.shape.near_bits);
+            let (list, near) = (next - self.bound(), 1 << self.shape.near_bits);
             if list < near {
                 self.near.remove(list);
             } else {
@@ -275,13 +298,13 @@ impl Wheel {
     }
 }
 
-/// The first unit from `from` on, round a level of 2 to the power of `bits` lists, whose list has entries; [`OUT`] for none.
+/// The first unit from `from` on, round a level of 2 to the power of `bits` lists, whose list has entries; [`NEVER`] for none.
 #[inline]
 fn next_unit(used: &Bits, bits: u32, from: u64) -> u64 {
     let mask = (1_u64 << bits) - 1;
     let at = (from & mask) as u32;
     match used.next(at).or_else(|| used.next(0)) {
         Some(list) => from + (u64::from(list.wrapping_sub(at)) & mask),
-        None => OUT,
+        None => NEVER,
     }
 }
