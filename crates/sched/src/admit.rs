@@ -136,7 +136,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// How there is room for a packet of a user who holds so many.
     #[inline(always)]
-    pub(crate) fn room(&self, held: u32) -> Result<Room, Refused> {
+    fn room(&self, held: u32) -> Result<Room, Refused> {
         match Room::is_left(held, self.slab.left(), self.setup.minimum) {
             true => Ok(Room::Left),
             false if self.somebody_holds_more(held) => Ok(Room::Made),
@@ -145,8 +145,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     }
 
     /// Whether somebody holds so much more than `held` packets that giving one up for another user makes them more equal.
-    #[cold]
-    fn somebody_holds_more(&self, held: u32) -> bool {
+    #[inline]
+    pub(crate) fn somebody_holds_more(&self, held: u32) -> bool {
         self.heavy.heaviest().is_some_and(|user| self.users.states.at(user).held > held + 1)
     }
 

@@ -147,35 +147,22 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         }
     }
 
-    /// Asks for the state of users who come out of the wheel next: the first of each tick.
+    /// Asks for the state of users who come out of the wheel next.
     #[inline]
     pub(crate) fn look_ahead(&self) {
         self.lines.wheel.next_ones(TICKS, |user| self.ask_for_user(user));
     }
 
-    /// Some time after [`Scheduler::look_ahead`]: asks for their first packets, and for the state of the second of each tick.
+    /// Some time after [`Scheduler::look_ahead`]: asks for their first packets.
     #[inline]
     pub fn look_further(&self) {
-        self.lines.wheel.next_ones(TICKS, |user| {
-            self.slab.prefetch(self.next_of(user));
-            if let Some(second) = self.lines.wheel.behind(user) {
-                self.ask_for_user(second);
-            }
-        });
+        self.lines.wheel.next_ones(TICKS, |user| self.slab.prefetch(self.next_of(user)));
     }
 
-    /// Some time after [`Scheduler::look_further`]: asks for the packets behind those, for the first packets of the second users of each tick, and for
-    /// the state of the third.
+    /// Some time after [`Scheduler::look_further`]: asks for the packets behind those.
     #[inline]
     pub fn look_furthest(&self) {
-        self.lines.wheel.next_ones(TICKS, |user| {
-            self.ask_for_second(self.next_of(user));
-            let Some(second) = self.lines.wheel.behind(user) else { return };
-            self.slab.prefetch(self.next_of(second));
-            if let Some(third) = self.lines.wheel.behind(second) {
-                self.ask_for_user(third);
-            }
-        });
+        self.lines.wheel.next_ones(TICKS, |user| self.ask_for_second(self.next_of(user)));
     }
 
     #[inline(always)]

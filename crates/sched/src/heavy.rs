@@ -60,6 +60,7 @@ impl Heavy {
     }
 
     /// The user who holds most; of several, the one who has held so many for longest.
+    #[inline]
     pub(crate) fn heaviest(&self) -> Option<u32> {
         let first = self.lists.at(self.used.last()?).first();
         (first != NONE).then_some(first)

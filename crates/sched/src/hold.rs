@@ -192,7 +192,7 @@ impl Held {
     }
 
     /// A packet of a user found no buffer, and none of it waits.
-    #[cold]
+    #[inline]
     pub(crate) fn short(&self, now: u64) {
         let told = self.told.load(Ordering::Relaxed);
         if told & CODE != BUFFERS || now.saturating_sub(self.is.load(Ordering::Relaxed) >> CODE_BITS) >= SHORTAGE {

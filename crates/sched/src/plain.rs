@@ -88,13 +88,17 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let Some(first) = user.state.queues.get_mut(queue) else { return Err(packet) };
         let is_first = *first == NONE;
         // Which of its packets goes next may not be what it was.
-        let unclear = is_first && !user.standing.is_idle();
-        if !user.standing.is_open() || unclear {
+        let unclear = is_first & !user.standing.is_idle();
+        if !user.standing.is_open() | unclear {
             return Err(packet);
         }
-        let is_full = slab.count(*first) >= most;
-        if is_full || !Room::is_left(held, left, minimum) {
-            return self.turn_away(offer.user, held, is_full, now).map_err(|()| packet);
+        // By what its user holds first: where buffers are scarce, most are, and what is in memory of its queue is not looked at.
+        if !Room::is_left(held, left, minimum) {
+            return self.turn_away(offer.user, held, now).map_err(|()| packet);
+        }
+        if slab.count(*first) >= most {
+            self.refused(offer.user, Refused::QueueFull, now);
+            return Ok(Err(Refused::QueueFull));
         }
         let Some(item) = packet.take() else { return Ok(Ok(None)) };
         if let Some(item) = slab.push(first, item, offer.length, now) {
@@ -114,22 +118,17 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         Ok(Ok(None))
     }
 
-    /// A packet does not enter. Nothing is done where another one may make room for it.
+    /// A packet of a user who holds so many finds no room. Nothing is done where another one may make room for it.
     #[inline(never)]
-    fn turn_away(
-        &mut self,
-        user: u32,
-        held: u32,
-        is_full: bool,
-        now: u64,
-    ) -> Result<Result<Option<Displaced<T>>, Refused>, ()> {
-        let refused = match self.room(held) {
-            Ok(Room::Left) if is_full => Refused::QueueFull,
-            Ok(_) => return Err(()),
-            Err(refused) => refused,
-        };
-        self.refused(user, refused, now);
-        Ok(Err(refused))
+    fn turn_away(&mut self, user: u32, held: u32, now: u64) -> Result<Result<Option<Displaced<T>>, Refused>, ()> {
+        if self.somebody_holds_more(held) {
+            return Err(());
+        }
+        self.users.gates.dropped(user, Loss::OverShare, now);
+        if held == 0 {
+            self.users.gates.tally(user).held.short(now);
+        }
+        Ok(Err(Refused::OverShare))
     }
 
     /// Sends the packet of a user who has come out of the wheel, if it may go at once, and the short way. Whether it did: else nothing is done.

@@ -27,6 +27,7 @@ pub mod counters;
 pub mod exact;
 pub mod free_list;
 pub mod indexed;
+mod lines;
 pub mod links;
 pub mod lpm4;
 pub mod lpm6;

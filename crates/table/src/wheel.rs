@@ -4,9 +4,13 @@
 //! next *spans*, as many ticks as the near level has lists, and is dealt out to it span by span. What is due later still goes
 //! round the far level again. So putting in, taking out and moving on cost the same however many numbers there are (Varghese
 //! and Lauck 1987, schemes 6 and 7), and a number costs a step more per turn of the far level that it waits.
+//!
+//! A list is made of lines of the cache, each with some numbers one beside the other: so that no number has to be waited for until the next one is
+//! known, as in a chain with a link for each, which would cost a miss of the cache for each.
 
 use crate::bits::Bits;
 use crate::indexed::{Indexed, NONE};
+use crate::lines::Lines;
 
 /// How a wheel cuts time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +26,9 @@ pub struct Shape {
 /// Numbers below a bound, each in at most once, with the ticks at which they are due.
 #[derive(Clone, Debug)]
 pub struct Wheel {
-    /// Rings through the numbers; behind those, a link for each list, which is its beginning and its end. That of a number that is not in is [`LOOSE`].
-    links: Indexed<Link>,
-    /// The tick at which a number of the far level is due. What is in the near level, as most is whose time is near, is due when its list is: so one line of
-    /// the cache is touched of it, and not two.
+    /// The lists of the near level, and behind them those of the far level.
+    lists: Lines,
+    /// The tick at which a number of the far level is due: one of the near level is so when its list is.
     due: Indexed<u64>,
     /// Lists of the near level with entries.
     near: Bits,
@@ -38,21 +41,12 @@ pub struct Wheel {
     len: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Link {
-    next: u32,
-    prev: u32,
-}
-
-/// Of a number that is not in.
-const LOOSE: Link = Link { next: NONE, prev: NONE };
-
 /// A tick that never comes.
 const NEVER: u64 = u64::MAX;
 
 impl Wheel {
     /// Bytes per number.
-    pub const BYTES: usize = size_of::<Link>() + size_of::<u64>();
+    pub const BYTES: usize = Lines::BYTES + size_of::<u64>();
 
     /// An empty wheel for the numbers below `bound`. Exponents that are out of range are taken as the nearest.
     pub fn new(bound: u32, shape: Shape) -> Wheel {
@@ -61,14 +55,13 @@ impl Wheel {
             near_bits: shape.near_bits.min(16),
             far_bits: shape.far_bits.clamp(1, 16),
         };
-        let (near, far) = (1_u32 << shape.near_bits, 1_u32 << shape.far_bits);
-        let bound = bound.min(NONE - near - far);
-        let links = (bound + near + far) as usize;
+        let (near, far) = (1_usize << shape.near_bits, 1_usize << shape.far_bits);
+        let bound = bound.min(NONE - 1) as usize;
         Wheel {
-            links: Indexed::from_fn(links, |n| if n < bound { LOOSE } else { Link { next: n, prev: n } }, LOOSE),
-            due: Indexed::new(bound as usize, 0),
-            near: Bits::new(near as usize),
-            far: Bits::new(far as usize),
+            lists: Lines::new(bound, near + far),
+            due: Indexed::new(bound, 0),
+            near: Bits::new(near),
+            far: Bits::new(far),
             shape,
             tick: 0,
             len: 0,
@@ -88,40 +81,27 @@ impl Wheel {
     /// Whether a number is in.
     #[inline(always)]
     pub fn contains(&self, id: u32) -> bool {
-        id < self.bound() && self.links.at(id).next != NONE
-    }
-
-    /// Numbers are below this.
-    #[inline(always)]
-    fn bound(&self) -> u32 {
-        self.due.len() as u32
+        self.lists.contains(id)
     }
 
     /// Hints that a number is put in or comes out soon.
     #[inline(always)]
     pub fn prefetch(&self, id: u32) {
-        self.links.prefetch(id);
+        self.lists.prefetch(id);
     }
 
-    /// The numbers that come out first in each of the next ticks, 64 at most, as far as they are in the near level: for whoever wants to prepare
-    /// for that.
+    /// The first numbers, up to twelve, that come out in each of the next ticks, 64 at most, as far as they are in the near level: for whoever wants to
+    /// prepare for that.
     #[inline(always)]
     pub fn next_ones(&self, ticks: u32, mut each: impl FnMut(u32)) {
         let mask = (1_u32 << self.shape.near_bits) - 1;
         let at = self.tick as u32 & mask;
         let mut ticks = self.near.window(at) & u64::MAX >> (64 - ticks.clamp(1, 64));
         while ticks != 0 {
-            let list = self.bound() + ((at + ticks.trailing_zeros()) & mask);
+            let list = (at + ticks.trailing_zeros()) & mask;
             ticks &= ticks - 1;
-            each(self.links.at(list).next);
+            self.lists.first(list).iter().for_each(|id| each(*id));
         }
-    }
-
-    /// The number that comes out behind one that is in, if it is of the same tick.
-    #[inline(always)]
-    pub fn behind(&self, id: u32) -> Option<u32> {
-        let next = self.links.at(id).next;
-        (next < self.bound()).then_some(next)
     }
 
     /// Puts a number in, or moves it: it comes out at the first tick that begins at `due` (nanoseconds) or later, and not
@@ -129,14 +109,14 @@ impl Wheel {
     /// [moved on](Wheel::advance) first, which costs nothing.
     #[inline]
     pub fn insert(&mut self, id: u32, due: u64) {
-        if id >= self.bound() {
-            return;
-        }
         if self.contains(id) {
             self.remove(id);
         }
-        // The greatest time is kept apart from `NEVER`.
+        if id as usize >= self.due.len() {
+            return;
+        }
         let mask = (1 << self.shape.tick_bits) - 1;
+        // The greatest time is kept apart from `NEVER`.
         let tick = (due.saturating_add(mask) >> self.shape.tick_bits).max(self.tick).min(NEVER - 1);
         self.len += 1;
         self.place(id, tick);
@@ -145,12 +125,14 @@ impl Wheel {
     /// Takes a number out; whether it was in.
     #[inline(never)]
     pub fn remove(&mut self, id: u32) -> bool {
-        if !self.contains(id) {
-            return false;
-        }
+        let Some(list) = self.lists.remove(id) else { return false };
         self.len -= 1;
-        self.unlink(id);
-        *self.links.at_mut(id) = LOOSE;
+        if self.lists.is_empty(list) {
+            match list.checked_sub(1 << self.shape.near_bits) {
+                Some(far) => self.far.remove(far),
+                None => self.near.remove(list),
+            }
+        }
         true
     }
 
@@ -180,22 +162,13 @@ impl Wheel {
     }
 
     /// Hands out the numbers of a tick of the near level, in so many steps at most; returns those that are left.
-    #[inline]
+    #[inline(always)]
     fn hand_out(&mut self, tick: u64, steps: usize, take: &mut impl FnMut(u32)) -> usize {
         let list = self.near_list(tick);
-        let (mut id, mut left) = (self.links.at(list).next, steps);
-        while id != list && left > 0 {
-            let next = std::mem::replace(&mut self.links.at_mut(id).next, NONE);
-            left -= 1;
-            take(id);
-            id = next;
-        }
+        let left = self.lists.take(list, steps, take);
         self.len -= (steps - left) as u32;
-        // What was not handed out is the list.
-        self.links.at_mut(list).next = id;
-        self.links.at_mut(id).prev = list;
-        if id == list {
-            self.near.remove(list - self.bound());
+        if self.lists.is_empty(list) {
+            self.near.remove(list);
         }
         left
     }
@@ -227,10 +200,11 @@ impl Wheel {
     fn deal(&mut self, tick: u64, steps: usize) -> usize {
         let list = self.far_list(tick >> self.shape.near_bits);
         for left in (0..steps).rev() {
-            let id = self.links.at(list).next;
-            self.unlink(id);
-            self.place(id, *self.due.at(id));
-            if self.links.at(list).next == list {
+            let mut first = NONE;
+            self.lists.take(list, 1, &mut |id| first = id);
+            self.place(first, *self.due.at(first));
+            if self.lists.is_empty(list) {
+                self.far.remove(list - (1 << self.shape.near_bits));
                 return left;
             }
         }
@@ -241,8 +215,8 @@ impl Wheel {
     fn place(&mut self, id: u32, due: u64) {
         if due - self.tick < 1 << self.shape.near_bits {
             let list = self.near_list(due);
-            self.near.insert(list - self.bound());
-            return self.link(list, id);
+            self.near.insert(list);
+            return self.lists.push(list, id);
         }
         self.place_far(id, due);
     }
@@ -254,47 +228,18 @@ impl Wheel {
         *self.due.at_mut(id) = due;
         // One turn ahead at most: the list of the present span is the one that is being dealt out.
         let list = self.far_list(span.min(now + (1 << self.shape.far_bits) - 1));
-        self.far.insert(list - self.bound() - (1 << near_bits));
-        self.link(list, id);
+        self.far.insert(list - (1 << near_bits));
+        self.lists.push(list, id);
     }
 
     #[inline(always)]
     fn near_list(&self, tick: u64) -> u32 {
-        self.bound() + (tick & ((1 << self.shape.near_bits) - 1)) as u32
+        (tick & ((1 << self.shape.near_bits) - 1)) as u32
     }
 
     #[inline(always)]
     fn far_list(&self, span: u64) -> u32 {
-        self.bound() + (1 << self.shape.near_bits) + (span & ((1 << self.shape.far_bits) - 1)) as u32
-    }
-
-    #[inline(always)]
-    fn link(&mut self, list: u32, id: u32) {
-        let links = self.links.items_mut();
-        let Some(end) = links.get_mut(list as usize) else { return };
-        let prev = std::mem::replace(&mut end.prev, id);
-        if let Some(link) = links.get_mut(id as usize) {
-            *link = Link { next: list, prev };
-        }
-        if let Some(last) = links.get_mut(prev as usize) {
-            last.next = id;
-        }
-    }
-
-    #[inline(always)]
-    fn unlink(&mut self, id: u32) {
-        let Link { next, prev } = *self.links.at(id);
-        self.links.at_mut(prev).next = next;
-        self.links.at_mut(next).prev = prev;
-        if next == prev {
-            // Nothing but the list itself is left.
-            let (list, near) = (next - self.bound(), 1 << self.shape.near_bits);
-            if list < near {
-                self.near.remove(list);
-            } else {
-                self.far.remove(list - near);
-            }
-        }
+        (1 << self.shape.near_bits) + (span & ((1 << self.shape.far_bits) - 1)) as u32
     }
 }
 
