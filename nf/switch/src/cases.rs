@@ -1,5 +1,6 @@
-//! What `weir bench cpp switch` measures: tables as they are known from other switches' measurements, and the pipeline of the access router of the
-//! UNIFY project (deliverable D5.4, 2015): a table that leads on, one of 410,000 prefixes, and a group for each next hop.
+//! What `weir bench cpp switch` measures: tables as they are known from other switches' measurements, and the [router](paper) of one of them.
+
+mod paper;
 
 use std::net::Ipv4Addr;
 
@@ -10,7 +11,7 @@ use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::oxm::VLAN_PRESENT;
 use weir_openflow::port::number;
 use weir_openflow::{Action, Error, Field, Instruction, Match, Oxm};
-use weir_stage::case::{HEADER, Prepare, Traffic};
+use weir_stage::case::{Chosen, HEADER, Knob, Prepare, Traffic};
 use weir_stage::{Case, Instance, Random};
 use weir_wire::build::UdpFrame;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, validity};
@@ -20,22 +21,44 @@ use crate::function::Running;
 /// Frames in a round of the cases with random packets.
 const FRAMES: u64 = 1_000_000;
 
-/// Next hops of the paper's router.
+/// Next hops of the router of [`paper`].
 const NEXT_HOPS: u32 = 194;
 
 /// The station that everything is sent on to; those of next hops have the numbers behind it.
 const NEXT: u64 = 0x0200_0001_0000;
 
-/// The VLAN of the case with tags.
+/// A VLAN for cases with tags.
 const VLAN: u16 = 10;
+
+/// Bytes of a frame's check sequence, which frames here do not have.
+const CHECK_SEQUENCE: u64 = 4;
+
+const FRAME: Knob = Knob {
+    name: "frame",
+    help: "length of frames, bytes, with their check sequence",
+    usual: 64,
+    least: 64,
+    most: 1518,
+};
 
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
+    let mut all = plain();
+    all.extend(paper::all());
+    all
+}
+
+fn plain() -> Vec<Case> {
     vec![
-        case("port-to-port", "64-byte UDP packets from port to port, by one flow", |i, _, _| port_to_port(i, 2)),
-        without_code("port-to-port-usual", "the same without machine code", |i, _, _| port_to_port(i, 2)),
-        case("flood", "port-to-port by a flow that floods, to the only other port", |i, _, _| {
-            port_to_port(i, number::FLOOD)
+        Case {
+            knobs: &[FRAME],
+            ..case("port-to-port", "UDP packets from port to port, by one flow", |i, _, chosen| {
+                port_to_port(i, 2, chosen)
+            })
+        },
+        without_code("port-to-port-usual", "the same without machine code", |i, _, chosen| port_to_port(i, 2, chosen)),
+        case("flood", "port-to-port by a flow that floods, to the only other port", |i, _, chosen| {
+            port_to_port(i, number::FLOOD, chosen)
         }),
         case("select", "port-to-port by a group that chooses one of four buckets by the packet's hash", |i, _, _| {
             select(i)
@@ -69,14 +92,6 @@ pub(crate) fn all() -> Vec<Case> {
             "10,000 prefixes of the lengths of a real table, packets to a million addresses",
             |i, _, _| prefixes(i, &table(10_000), FRAMES),
         ),
-        case(
-            "paper-router",
-            "two tables, 410,000 prefixes of the lengths of a real table, 194 groups, packets to a million addresses",
-            |i, _, _| paper_router(i, 0),
-        ),
-        case("paper-router-vlan", "the same, by VLAN and destination; the tag is taken off", |i, _, _| {
-            paper_router(i, VLAN)
-        }),
         case(
             "rules-1k",
             "1,000 rules over addresses, protocol and port, of which each packet matches one at random",
@@ -144,12 +159,31 @@ fn mask(length: u32) -> u32 {
     !u32::MAX.checked_shr(length).unwrap_or(0)
 }
 
-fn port_to_port(instance: &dyn Instance, port: u32) -> Result<Traffic, String> {
+fn port_to_port(instance: &dyn Instance, port: u32, chosen: &Chosen) -> Result<Traffic, String> {
     fill(instance, |switch| {
         let forward = vec![Instruction::ApplyActions(vec![to(port)])];
         add(switch, 0, 1, vec![Oxm::exact(Field::InPort, 1)], forward)
     })?;
-    Ok(Traffic::plain())
+    if length_of(chosen) == LEAST {
+        return Ok(Traffic::plain());
+    }
+    let length = length_of(chosen);
+    let frame = move |_: u64, bytes: &mut [u8; HEADER]| write(UdpFrame::default(), 0, length, bytes);
+    let mut sent = [0; HEADER];
+    write(UdpFrame::default(), 0, length, &mut sent);
+    let check = move |bytes: &[u8]| match bytes.len() == length && bytes.get(12..64) == sent.get(12..64) {
+        true => Ok(()),
+        false => Err(format!("{} bytes came out that are not those that went in", bytes.len())),
+    };
+    Ok(Traffic { frame: Box::new(frame), frames: 1, check: Box::new(check) })
+}
+
+/// Bytes of the shortest frame without its check sequence.
+const LEAST: usize = 60;
+
+/// Bytes of frames without their check sequence, of cases that leave them open; of others, the least.
+fn length_of(chosen: &Chosen) -> usize {
+    chosen.number(FRAME.name).saturating_sub(CHECK_SEQUENCE).max(LEAST as u64) as usize
 }
 
 fn select(instance: &dyn Instance) -> Result<Traffic, String> {
@@ -174,7 +208,7 @@ fn changed(
         let actions = actions.into_iter().chain([to(2)]).collect();
         add(switch, 0, 1, asked, vec![Instruction::ApplyActions(actions)])
     })?;
-    let frame = |_: u64, bytes: &mut [u8; HEADER]| write(UdpFrame::default(), 0, bytes);
+    let frame = |_: u64, bytes: &mut [u8; HEADER]| write(UdpFrame::default(), 0, LEAST, bytes);
     Ok(Traffic { frame: Box::new(frame), frames: 1, check: Box::new(check) })
 }
 
@@ -217,7 +251,7 @@ fn stations(instance: &dyn Instance) -> Result<Traffic, String> {
     let frame = |n: u64, bytes: &mut [u8; HEADER]| {
         let mut random = Random::new(n);
         let mut station = || MacAddr::from_bits(NEXT + random.below(STATIONS));
-        let length = write(UdpFrame::default(), 0, bytes);
+        let length = write(UdpFrame::default(), 0, LEAST, bytes);
         let addresses = [station().0, station().0].concat();
         bytes.iter_mut().zip(addresses).for_each(|(to, from)| *to = from);
         length
@@ -257,22 +291,28 @@ fn prefixes(instance: &dyn Instance, all: &[(u32, u32)], addresses: u64) -> Resu
             add(switch, 0, prefix.1 as u16, to_prefix(*prefix), vec![Instruction::ApplyActions(route(0))])
         })
     })?;
-    Ok(to_addresses(all.to_vec(), addresses, 0))
+    Ok(to_addresses(all.to_vec(), addresses, (0, LEAST)))
 }
 
-/// Packets to so many addresses at random in some prefixes, which all come out one hop further; in a VLAN if that is not 0.
-fn to_addresses(all: Vec<(u32, u32)>, addresses: u64, vlan: u16) -> Traffic {
+/// Packets to so many addresses at random in some prefixes, which all come out one hop further; in a VLAN if that is not 0, and so long.
+fn to_addresses(all: Vec<(u32, u32)>, addresses: u64, (vlan, length): (u16, usize)) -> Traffic {
     let frame = move |n: u64, bytes: &mut [u8; HEADER]| {
-        let mut random = Random::new(n % addresses);
-        let (prefix, length) = all.get(random.position(all.len())).copied().unwrap_or_default();
-        let destination = prefix | random.next() as u32 & !mask(length);
-        write(UdpFrame { destination: Ipv4Addr::from_bits(destination), ..UdpFrame::default() }, vlan, bytes)
+        let frame = UdpFrame { destination: address_in(&all, n % addresses), ..UdpFrame::default() };
+        write(frame, vlan, length, bytes)
     };
     Traffic { frame: Box::new(frame), frames: addresses.min(FRAMES), check: Box::new(is_routed) }
 }
 
-fn write(frame: UdpFrame, vlan: u16, bytes: &mut [u8; HEADER]) -> usize {
-    let mut whole = vec![0; 60];
+/// The address of a number, at random in some prefixes.
+fn address_in(all: &[(u32, u32)], number: u64) -> Ipv4Addr {
+    let mut random = Random::new(number);
+    let (prefix, length) = all.get(random.position(all.len())).copied().unwrap_or_default();
+    Ipv4Addr::from_bits(prefix | random.next() as u32 & !mask(length))
+}
+
+/// Writes the start of a frame of so many bytes, and a tag behind its addresses; answers how long it is then.
+fn write(frame: UdpFrame, vlan: u16, length: usize, bytes: &mut [u8; HEADER]) -> usize {
+    let mut whole = vec![0; length];
     frame.write_around(&mut whole);
     if vlan != 0 {
         let tag = [[0x81, 0x00], vlan.to_be_bytes()].concat();
@@ -292,36 +332,6 @@ fn is_routed(bytes: &[u8]) -> Result<(), String> {
         return Err(format!("a packet came out with a TTL of {} for {}", ip.ttl, ethernet.destination));
     }
     Ok(())
-}
-
-fn paper_router(instance: &dyn Instance, vlan: u16) -> Result<Traffic, String> {
-    let all = table(410_000);
-    fill(instance, |switch| {
-        for next_hop in 0..NEXT_HOPS {
-            let mut actions = route(next_hop);
-            if vlan != 0 {
-                actions.push(Action::PopVlan);
-            }
-            let bucket = Bucket { weight: 0, watch_port: group::ANY, watch_group: group::ANY, actions };
-            let add = GroupMod {
-                command: GroupCommand::Add,
-                kind: GroupKind::Indirect,
-                group: next_hop,
-                buckets: vec![bucket],
-            };
-            switch.group_mod(&add, 0)?;
-        }
-        add(switch, 0, 1, vec![Oxm::exact(Field::EthType, 0x0800)], vec![Instruction::GotoTable(1)])?;
-        all.iter().zip(0..).try_for_each(|(prefix, n)| {
-            let mut fields = to_prefix(*prefix);
-            if vlan != 0 {
-                fields.insert(0, Oxm::exact(Field::VlanVid, VLAN_PRESENT | u128::from(vlan)));
-            }
-            let group = vec![Instruction::WriteActions(vec![Action::Group(n % NEXT_HOPS)])];
-            add(switch, 1, prefix.1 as u16, fields, group)
-        })
-    })?;
-    Ok(to_addresses(all, FRAMES, vlan))
 }
 
 /// A rule: sources, destinations, and the destination's port if it asks for one.
@@ -367,6 +377,7 @@ fn rules(instance: &dyn Instance, count: usize) -> Result<Traffic, String> {
         write(
             UdpFrame { source, destination, destination_port: rule.port.unwrap_or(9), ..UdpFrame::default() },
             0,
+            LEAST,
             bytes,
         )
     };

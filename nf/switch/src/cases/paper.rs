@@ -1,0 +1,107 @@
+//! The access router of the UNIFY project (deliverable D5.4, 2015, section 2.2): a table that leads on, one of 410,000 prefixes, and a group for each next
+//! hop; with three kinds of traffic as there.
+//!
+//! The sizes and flows of its realistic traffic were not published. Those here are ours: sizes as mobile networks have them, small, medium and
+//! large, and destinations of which few get most packets.
+
+use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
+use weir_openflow::oxm::VLAN_PRESENT;
+use weir_openflow::{Action, Field, Instruction, Oxm};
+use weir_stage::case::{HEADER, Knob, Prepare, Traffic};
+use weir_stage::{Case, Instance, Random};
+use weir_wire::build::UdpFrame;
+
+use super::{
+    FRAME, FRAMES, NEXT_HOPS, VLAN, add, address_in, case, fill, is_routed, length_of, route, table, to_addresses,
+    to_prefix, without_code, write,
+};
+
+const FLOWS: Knob = Knob {
+    name: "flows",
+    help: "addresses that packets go to, in turns of random order",
+    usual: FRAMES,
+    least: 1,
+    most: FRAMES,
+};
+
+/// All cases.
+pub(super) fn all() -> Vec<Case> {
+    const WORST: Prepare = |instance, _, chosen| {
+        let all = fill_router(instance, 0)?;
+        Ok(to_addresses(all, chosen.number(FLOWS.name), (0, length_of(chosen))))
+    };
+    vec![
+        Case {
+            knobs: &[FLOWS, FRAME],
+            ..case(
+                "paper-router",
+                "two tables, 410,000 prefixes of the lengths of a real table, 194 groups, packets to a million addresses",
+                WORST,
+            )
+        },
+        Case { knobs: &[FLOWS, FRAME], ..without_code("paper-router-usual", "the same without machine code", WORST) },
+        case("paper-router-vlan", "the same, by VLAN and destination; the tag is taken off", |instance, _, chosen| {
+            let all = fill_router(instance, VLAN)?;
+            Ok(to_addresses(all, FRAMES, (VLAN, length_of(chosen))))
+        }),
+        Case {
+            knobs: &[FRAME],
+            ..case("paper-single", "paper-router with packets to one address", |instance, _, chosen| {
+                let all = fill_router(instance, 0)?;
+                Ok(to_addresses(all, 1, (0, length_of(chosen))))
+            })
+        },
+        case(
+            "paper-realistic",
+            "paper-router with packets of three sizes to 100,000 addresses, of which few get most of them",
+            |instance, _, _| realistic(instance),
+        ),
+    ]
+}
+
+fn realistic(instance: &dyn Instance) -> Result<Traffic, String> {
+    const ADDRESSES: f64 = 100_000.0;
+    /// Bytes without check sequence: of ten packets, five are small and four large.
+    const LENGTHS: [usize; 10] = [60, 60, 60, 60, 60, 590, 1514, 1514, 1514, 1514];
+    let all = fill_router(instance, 0)?;
+    let frame = move |n: u64, bytes: &mut [u8; HEADER]| {
+        let mut random = Random::new(n);
+        // The address of a rank gets packets in inverse proportion to it (Zipf).
+        let drawn = random.below(1 << 32) as f64 / f64::from(u32::MAX);
+        let rank = ADDRESSES.powf(drawn) as u64;
+        let length = LENGTHS.get(random.position(LENGTHS.len())).copied().unwrap_or(LENGTHS[0]);
+        write(UdpFrame { destination: address_in(&all, rank), ..UdpFrame::default() }, 0, length, bytes)
+    };
+    Ok(Traffic { frame: Box::new(frame), frames: FRAMES, check: Box::new(is_routed) })
+}
+
+/// Fills the router's tables, by VLAN too if that is not 0; answers the prefixes.
+fn fill_router(instance: &dyn Instance, vlan: u16) -> Result<Vec<(u32, u32)>, String> {
+    let all = table(410_000);
+    fill(instance, |switch| {
+        for next_hop in 0..NEXT_HOPS {
+            let mut actions = route(next_hop);
+            if vlan != 0 {
+                actions.push(Action::PopVlan);
+            }
+            let bucket = Bucket { weight: 0, watch_port: group::ANY, watch_group: group::ANY, actions };
+            let add = GroupMod {
+                command: GroupCommand::Add,
+                kind: GroupKind::Indirect,
+                group: next_hop,
+                buckets: vec![bucket],
+            };
+            switch.group_mod(&add, 0)?;
+        }
+        add(switch, 0, 1, vec![Oxm::exact(Field::EthType, 0x0800)], vec![Instruction::GotoTable(1)])?;
+        all.iter().zip(0..).try_for_each(|(prefix, n)| {
+            let mut fields = to_prefix(*prefix);
+            if vlan != 0 {
+                fields.insert(0, Oxm::exact(Field::VlanVid, VLAN_PRESENT | u128::from(vlan)));
+            }
+            let group = vec![Instruction::WriteActions(vec![Action::Group(n % NEXT_HOPS)])];
+            add(switch, 1, prefix.1 as u16, fields, group)
+        })
+    })?;
+    Ok(all)
+}
