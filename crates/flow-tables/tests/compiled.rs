@@ -98,6 +98,34 @@ fn both_ways(groups: Vec<GroupMod>, flows: &[FlowMod], packets: &[(u32, Vec<u8>)
     Ok(compiled.decided_by_code())
 }
 
+/// Controllers are told with the metadata where a TTL ends (section 7.4.1, `ofp_packet_in`: the packet's pipeline fields), though no flow asks for that.
+#[test]
+fn a_ttl_that_ends_is_told_with_the_metadata() {
+    let metadata = Instruction::WriteMetadata { metadata: 5, mask: u64::MAX };
+    let first = FlowMod::add(0, 1, matched(Vec::new()), vec![metadata, Instruction::GotoTable(1)]);
+    for count in [2, 60] {
+        let route = |n: u32| {
+            let actions = vec![set(Field::EthDst, 7), Action::DecNwTtl, out(3)];
+            FlowMod::add(1, 1, matched(to(10 << 24 | n, u32::MAX)), vec![Instruction::ApplyActions(actions)])
+        };
+        let flows: Vec<FlowMod> = std::iter::once(first.clone()).chain((0..count).map(route)).collect();
+        let packets: Vec<(u32, Vec<u8>)> = [9, 1, 0, 2]
+            .into_iter()
+            .map(|ttl| {
+                let mut frame = udp(1);
+                frame[22] = ttl;
+                weir_wire::ipv4::write_checksum(&mut frame[14..34]);
+                (1, frame)
+            })
+            .collect();
+        both_ways(Vec::new(), &flows, &packets).unwrap();
+        let mut switch = pipelines::switch(&flows);
+        pipelines::compile(&mut switch);
+        let told = |frame: &[u8], switch: &mut Switch| forward(switch, 1, frame, 0).expect("on the fast path");
+        assert!(packets.iter().all(|(_, frame)| !told(frame, &mut switch).unwrap().is_empty()));
+    }
+}
+
 /// Where a table with many flows is searched, flows change no code, unless they ask for something else or do something else.
 #[test]
 fn flows_of_searched_tables_are_no_code() {

@@ -321,8 +321,9 @@ impl Leg {
     /// What has to be known of packets to carry it out.
     pub(crate) fn needs(&self) -> Needs {
         let needs = Needs::all(self.ops.iter().map(|op| op.needs()));
-        // Controllers are told of it.
-        let told = matches!(self.act.end, End::Controllers(_)).then(|| Needs::of(Field::Metadata));
+        // Controllers are told of it, there or where its TTL ends.
+        let is_told = matches!(self.act.end, End::Controllers(_)) || self.ops.contains(&Op::DecrementTtl);
+        let told = is_told.then(|| Needs::of(Field::Metadata));
         needs.and(told.unwrap_or_default())
     }
 
