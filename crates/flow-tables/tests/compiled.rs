@@ -7,10 +7,10 @@ mod pipelines;
 
 use pipelines::series::until;
 use pipelines::simple::{flows, frame, pipelines as several};
-use pipelines::{Became, Buffer, Copied, PORTS, Packets, by_definition, counted, out, set};
+use pipelines::{Became, Buffer, Copied, PORTS, by_definition, counted, out, set};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Packet, Role, Switch, Why, Worker};
+use weir_flow_tables::{CodeState, Frame, Frames, Packet, Role, Switch, Why, Worker};
 use weir_openflow::flow::{FlowCommand, FlowMod};
 use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::message::Config;
@@ -41,42 +41,6 @@ fn forward(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> Option<Bec
         assert_eq!(frame.bytes(), bytes, "it gave up, and changed something");
     }
     became.map(|became| copies.became(became, frame.bytes()))
-}
-
-/// Takes batches of frames through a switch that leads them where it can, and through one that follows the definition; how many were led.
-fn led_and_by_definition(flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Result<u64, TestCaseError> {
-    let [mut leading, mut definition] = [0, 1].map(|_| pipelines::switch(flows));
-    pipelines::compile(&mut leading);
-    let (mut known, mut led) = (Frames::new(1, Worker::default()), 0);
-    for (batch, now) in packets.chunks(8).zip((0..).step_by(1_000_000)) {
-        leading.begin(&mut known);
-        if !known.is_led() {
-            return Ok(0);
-        }
-        for (port, bytes) in batch {
-            let (mut frame, mut copies) = (Buffer::of(bytes), Copied::default());
-            let became = match leading.lead(&mut frame, *port, &mut known, now) {
-                Some(port) => {
-                    led += 1;
-                    Some(Forwarded::Sent(port))
-                }
-                None => leading.forward(0, &mut frame, &mut known, &mut copies, now),
-            };
-            let ours = match became {
-                Some(became) => copies.became(became, frame.bytes()),
-                None => {
-                    let [one, other] = [&mut leading, &mut definition]
-                        .map(|switch| switch.judge(Packet::new(*port, bytes.clone()), now));
-                    prop_assert_eq!(one, other);
-                    continue;
-                }
-            };
-            prop_assert_eq!(ours, by_definition(&mut definition, *port, bytes, now), "{:x?}", bytes);
-        }
-        leading.settle(&mut known, now);
-    }
-    prop_assert_eq!(counted(&leading, 0), counted(&definition, 0));
-    Ok(led)
 }
 
 /// Takes frames through a switch with code and through one that follows the definition; how many the code decided about.
@@ -193,20 +157,6 @@ fn what_code_does_is_what_the_definition_does() {
         Ok(())
     };
     until((file!(), 400), (flows(), packets), property, |(all, by_code)| by_code * 5 > *all);
-}
-
-/// The same, where code leads packets of a batch, of which those that go the same way one after the other are counted together.
-#[test]
-fn what_is_led_is_counted_as_the_definition_counts() {
-    // Most come several times in a row.
-    let some = (1..=PORTS, frame(), 1..6_usize).prop_map(|(port, frame, times)| vec![(port, frame); times]);
-    let packets = proptest::collection::vec(some, 1..12).prop_map(|packets| packets.concat());
-    let property = |(flows, packets): (Vec<_>, Packets), (all, led): &mut (u64, u64)| {
-        *all += packets.len() as u64;
-        *led += led_and_by_definition(&flows, &packets)?;
-        Ok(())
-    };
-    until((file!(), 100), (flows(), packets), property, |(all, led)| led * 25 > *all);
 }
 
 /// Random tables that lead to each other, by flows of all kinds, to groups, and to a table with many flows.

@@ -13,6 +13,7 @@ use std::net::Ipv4Addr;
 use weir_filter::Filter;
 use weir_mem::tsc;
 use weir_simd::Kernel;
+use weir_stage::Random;
 use weir_table::classifier::{BATCH, Classifier, Half, Keys, Match};
 use weir_wire::build::UdpFrame;
 
@@ -30,7 +31,7 @@ struct Rule {
 impl Rule {
     fn new(random: &mut Random) -> Rule {
         let network = |random: &mut Random| 0x0a00_0000 | (random.next() as u32 & 0x00ff_ff00);
-        let port = [80, 443, 53, 22, 8080][random.below(5) as usize];
+        let port = [80, 443, 53, 22, 8080][random.position(5)];
         Rule { source: network(random), destination: network(random), port }
     }
 
@@ -56,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn measure(count: usize) -> Result<(), Box<dyn Error>> {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(1);
     let rules: Vec<Rule> = (0..count).map(|_| Rule::new(&mut random)).collect();
     let classifier = Classifier::new(&rules.iter().map(|rule| rule.as_match()).collect::<Vec<_>>());
     let filter = Filter::parse(&rules.iter().map(|rule| rule.as_filter()).collect::<Vec<_>>().join(" or "))?;
@@ -65,11 +66,12 @@ fn measure(count: usize) -> Result<(), Box<dyn Error>> {
     let mut frames = Vec::with_capacity(BATCHES * BATCH);
     for keys in &mut batches {
         for at in 0..BATCH {
-            let mut rule = rules[random.below(count as u64) as usize];
+            let mut rule = rules[random.position(count)];
             if random.below(4) == 0 {
                 rule.port ^= 1;
             }
-            let (source, destination) = (rule.source | random.byte(), rule.destination | random.byte());
+            let (source, destination) =
+                (rule.source | random.below(256) as u32, rule.destination | random.below(256) as u32);
             let port = random.next() as u16;
             keys.set(at, [source, destination, 17, u32::from(port) << 16 | u32::from(rule.port)]);
             let frame = UdpFrame {
@@ -114,23 +116,4 @@ fn median(mut pass: impl FnMut()) -> f64 {
         .collect();
     runs.sort_unstable();
     runs[RUNS / 2] as f64 / (BATCHES * BATCH) as f64
-}
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, most: u64) -> u64 {
-        self.next() % most.max(1)
-    }
-
-    fn byte(&mut self) -> u32 {
-        self.next() as u32 & 0xff
-    }
 }

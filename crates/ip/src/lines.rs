@@ -13,7 +13,6 @@ use weir_table::counters::WorkerCounters;
 use weir_wire::MacAddr;
 
 use crate::fast::punt::PuntReason;
-use crate::tags::FRONT_LEN;
 use crate::{Ingress, InterfaceId, Interfaces, NO_INTERFACE};
 
 /// Lines of a function at most.
@@ -152,9 +151,8 @@ impl LineTally {
         self.count(self.ingress.untagged_of(port), packets, bytes);
     }
 
-    /// A frame of so many bytes, which was counted as of a line, is of an interface [beside](Ingress::beside_lines) them.
-    pub fn came_beside(&self, port: u16, frame: &[u8; FRONT_LEN], bytes: u64) {
-        let Some(interface) = self.ingress.beside_lines(port, frame) else { return };
+    /// A frame of so many bytes, which was counted as of a line, is of this interface [beside](Ingress::beside_lines) them.
+    pub fn came_beside(&self, interface: InterfaceId, port: u16, bytes: u64) {
         self.came(port, 1_u64.wrapping_neg(), bytes.wrapping_neg());
         self.count(interface, 1, bytes);
     }

@@ -10,6 +10,7 @@
 //! | [`dual`] | queues with two lines (L4S, RFC 9332) |
 //! | [`ecn`] | the mark of congestion (RFC 3168) |
 //! | [`flows`] | the flows of fair queues (FQ-CoDel, RFC 8290) |
+//! | [`fork`] | the stage that tells directions apart behind a scheduler of both |
 //! | [`gates`] | what became of each user's packets, beside what lets them pass |
 //! | [`history`] | what was seen of one user lately, as it is told |
 //! | [`hold`] | what holds a user back, and since when |
@@ -45,6 +46,7 @@ mod enqueue;
 mod fair;
 mod flow;
 pub mod flows;
+pub mod fork;
 pub mod gates;
 mod heavy;
 pub mod history;

@@ -61,6 +61,18 @@ pub struct Knob {
     pub most: u64,
 }
 
+/// The length of frames, as standard Ethernet has them.
+pub const FRAME: Knob = Knob {
+    name: "frame",
+    help: "length of frames, bytes, with their check sequence",
+    usual: 64,
+    least: 64,
+    most: 1518,
+};
+
+/// Bytes of the check sequence at the end of a frame, which a device adds and takes off.
+const CHECK_SEQUENCE: usize = 4;
+
 /// What the measurer chose for a [`Case`].
 #[derive(Clone, Debug, Default)]
 pub struct Chosen {
@@ -74,6 +86,11 @@ impl Chosen {
     /// The number chosen for a knob of the case; 0 for one that it does not have.
     pub fn number(&self, knob: &str) -> u64 {
         self.numbers.get(knob).copied().unwrap_or(0)
+    }
+
+    /// Bytes of the frames that were chosen by [`FRAME`], without their check sequence; the least where the case does not have that.
+    pub fn frame_len(&self) -> usize {
+        self.number(FRAME.name).max(FRAME.least) as usize - CHECK_SEQUENCE
     }
 }
 

@@ -5,12 +5,12 @@
 //! round the far level again. So putting in, taking out and moving on cost the same however many numbers there are (Varghese
 //! and Lauck 1987, schemes 6 and 7), and a number costs a step more per turn of the far level that it waits.
 //!
-//! A list is made of lines of the cache, each with some numbers one beside the other: so that no number has to be waited for until the next one is
+//! Lists are unrolled: made of chunks of a line of the cache, each with some numbers one beside the other, so that no number has to be waited for until the next one is
 //! known, as in a chain with a link for each, which would cost a miss of the cache for each.
 
 use crate::bits::Bits;
 use crate::indexed::{Indexed, NONE};
-use crate::lines::Lines;
+use crate::unrolled::Unrolled;
 
 /// How a wheel cuts time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Shape {
 #[derive(Clone, Debug)]
 pub struct Wheel {
     /// The lists of the near level, and behind them those of the far level.
-    lists: Lines,
+    lists: Unrolled,
     /// The tick at which a number of the far level is due: one of the near level is so when its list is.
     due: Indexed<u64>,
     /// Lists of the near level with entries.
@@ -46,7 +46,7 @@ const NEVER: u64 = u64::MAX;
 
 impl Wheel {
     /// Bytes per number.
-    pub const BYTES: usize = Lines::BYTES + size_of::<u64>();
+    pub const BYTES: usize = Unrolled::BYTES + size_of::<u64>();
 
     /// An empty wheel for the numbers below `bound`. Exponents that are out of range are taken as the nearest.
     pub fn new(bound: u32, shape: Shape) -> Wheel {
@@ -58,7 +58,7 @@ impl Wheel {
         let (near, far) = (1_usize << shape.near_bits, 1_usize << shape.far_bits);
         let bound = bound.min(NONE - 1) as usize;
         Wheel {
-            lists: Lines::new(bound, near + far),
+            lists: Unrolled::new(bound, near + far),
             due: Indexed::new(bound, 0),
             near: Bits::new(near),
             far: Bits::new(far),

@@ -1,5 +1,6 @@
 //! What a packet from a customer is, looked at one by one and clause by clause: for those that the fast path refused.
 
+use weir_ip::InterfaceId;
 use weir_packet::Packet;
 use weir_wire::validity::{self, Defect};
 use weir_wire::vlan::Vlan;
@@ -17,6 +18,8 @@ pub(crate) struct Examined<'t> {
     pub(crate) subscriber: Option<u32>,
     /// Whose it is and where it goes, or what else becomes of it.
     pub(crate) fate: Result<(SubscriberRecord<'t>, Onto<'t>), Exit>,
+    /// The interface that it is of, where that is one beside customers' lines.
+    pub(crate) beside: Option<InterfaceId>,
 }
 
 /// Where a customer's packet goes.
@@ -33,12 +36,13 @@ pub(crate) fn examine<'t, const TUNNEL: bool>(shared: &'t Shared, packet: &Packe
     let is_shut = || if shared.tally.is_shut(port) { Err(Exit::InterfaceDown) } else { Ok(()) };
     match is_shut().and_then(|()| whose(shared, bytes, shared.ports.ingress(port))) {
         Err(exit) => {
-            let is_beside = shared.tally.ingress().beside_lines(port, packet.window(0)).is_some();
-            Examined { subscriber: None, fate: Err(if is_beside { Exit::Interface } else { exit }) }
+            let beside = shared.tally.ingress().beside_lines(port, packet.window(0));
+            Examined { subscriber: None, fate: Err(if beside.is_some() { Exit::Interface } else { exit }), beside }
         }
         Ok((record, ethertype)) => Examined {
             subscriber: Some(record.number()),
             fate: network::<TUNNEL>(shared, packet, record, ethertype).map(|onto| (record, onto)),
+            beside: None,
         },
     }
 }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use weir_ip::{Doors, Punt, PuntReason, Stages};
 use weir_packet::Key;
+use weir_sched::fork::{self, Fork};
 use weir_sched::{limit, police, remark, shaper};
 use weir_stage::ownership::balance::{MakeBalancer, Spec};
 use weir_stage::ownership::{Arrangement, Own};
@@ -30,8 +31,9 @@ use crate::config::{BngConfig, CoreEncapsulation};
 use crate::led::Led;
 use crate::ports::{BngPort, Ports, Side};
 use crate::qos::{self, Direction};
+use crate::round::Round;
 use crate::running::Running;
-use crate::{balance, control, downstream, fork, identify, led, lines, six, upstream};
+use crate::{balance, control, downstream, identify, led, lines, round, six, upstream};
 
 /// What the graph of a gateway is drawn from.
 #[derive(Clone)]
@@ -278,7 +280,11 @@ impl<'a> Drawing<'a> {
         }
         if self.shape.config.qos.both.is_some() {
             let [shape, fork] = self.add_both(site, scheduler, place)?;
-            self.graph.wire(fork, direction.name(), next);
+            let way = match direction {
+                Direction::Up => "back",
+                Direction::Down => "forth",
+            };
+            self.graph.wire(fork, way, next);
             return Ok(To::Stage(shape));
         }
         let declared = shaper::declaration(user);
@@ -297,8 +303,8 @@ impl<'a> Drawing<'a> {
         let name = self.shape.stage(&format!("shape-both.{port}"));
         let make = |running: &Running| running.shaper(direction, position, scheduler, user);
         let shape = self.graph.add_of(name, shaper::declaration(user), place, self.running, make)?;
-        let access = self.shape.ports.egress(position).index;
-        let make = |_: &Running| Ok(Box::new(fork::Fork { access }) as Box<dyn Stage>);
+        let far = self.shape.ports.egress(position).index;
+        let make = |_: &Running| Ok(Box::new(Fork { far }) as Box<dyn Stage>);
         let name = self.shape.stage(&format!("fork.{port}"));
         let fork = self.graph.add_of(name, fork::declaration(), place, self.running, make)?;
         self.graph.wire(shape, "out", To::Stage(fork));
@@ -307,17 +313,17 @@ impl<'a> Drawing<'a> {
     }
 
     /// Where what customers send each other goes on to a stage that one scheduler for both directions is behind: it would go round in a circle.
-    fn across(&mut self, port: &BngPort, place: Place, next: NodeId) -> Result<To, GraphError> {
+    fn round(&mut self, port: &BngPort, place: Place, next: NodeId) -> Result<To, GraphError> {
         if self.shape.is_tunnel() {
             // Nothing does: they reach each other by their gateways.
             return Ok(To::Port(port.index));
         }
-        let make = |_: &Running| Ok(Box::new(fork::Across) as Box<dyn Stage>);
-        let name = self.shape.stage(&format!("across.{}", port.name));
-        let across = self.graph.add_of(name, fork::across_declaration(), place, self.running, make)?;
-        self.graph.wire(across, "again", To::Stage(next));
-        self.graph.leave_open(across, "out"); // never taken
-        Ok(To::Stage(across))
+        let make = |_: &Running| Ok(Box::new(Round) as Box<dyn Stage>);
+        let name = self.shape.stage(&format!("round.{}", port.name));
+        let round = self.graph.add_of(name, round::declaration(), place, self.running, make)?;
+        self.graph.wire(round, "again", To::Stage(next));
+        self.graph.leave_open(round, "out"); // never taken
+        Ok(To::Stage(round))
     }
 
     /// Adds what comes before a scheduler, if there is one, for the packets of an owner's subscribers; those of nobody go `past` all of it.
@@ -373,7 +379,7 @@ impl<'a> Drawing<'a> {
                 let conditioner = self.add_conditioner(site, owner, copy.place, [shape, out])?;
                 next = To::Stage(conditioner);
                 across = if self.shape.config.qos.both.is_some() {
-                    self.across(port, copy.place, conditioner)?
+                    self.round(port, copy.place, conditioner)?
                 } else {
                     next
                 };

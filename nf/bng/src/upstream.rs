@@ -389,7 +389,7 @@ impl Shared {
         let Aside { policer, kind, losses } = aside;
         let mut policer = policer.batch(out.now());
         batch.each_in(mask, |slot, packet, lanes| {
-            let Examined { subscriber, fate } = examine::<TUNNEL>(self, packet, lanes.port[slot]);
+            let Examined { subscriber, fate, beside } = examine::<TUNNEL>(self, packet, lanes.port[slot]);
             let fate = fate.and_then(|(record, onto)| match onto {
                 Onto::Core(hop) => self.forward::<TUNNEL>(packet, record, (self.core.view(), hop), identifications),
                 Onto::Customer(destination) => {
@@ -399,8 +399,8 @@ impl Shared {
                     Ok(port)
                 }
             });
-            if fate == Err(Exit::Interface) {
-                self.tally.came_beside(lanes.port[slot], packet.window(0), packet.len() as u64);
+            if let Some(interface) = beside {
+                self.tally.came_beside(interface, lanes.port[slot], packet.len() as u64);
             }
             match fate {
                 Ok(port) => out.answer_indexed(slot, port),

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use weir_packet::Key;
+use weir_sched::fork::{self, Fork};
 use weir_sched::{limit, police, remark, shaper};
 use weir_stage::ownership::balance::Spec;
 use weir_stage::ownership::{Arrangement, Own};
@@ -19,7 +20,6 @@ use weir_stage::{Graph, GraphError, NodeId, Place, To};
 
 use crate::back::Back;
 use crate::config::{QosConfig, Reverse};
-use crate::fork::{self, Fork};
 use crate::function::Running;
 use crate::identify;
 use crate::state::Direction;
@@ -103,7 +103,8 @@ impl Drawing<'_> {
             Direction::Forth => To::Port(to),
             Direction::Back => To::Port(from),
             Direction::Both => {
-                let (name, make) = (self.shape.stage("fork", direction), |_: &Running| Ok(Box::new(Fork { to }) as _));
+                let (name, make) =
+                    (self.shape.stage("fork", direction), |_: &Running| Ok(Box::new(Fork { far: to }) as _));
                 let fork = self.graph.add_of(name, fork::declaration(), place, self.running, make)?;
                 self.graph.wire(fork, "forth", To::Port(to));
                 self.graph.wire(fork, "back", To::Port(from));

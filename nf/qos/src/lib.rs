@@ -18,7 +18,6 @@ mod cases;
 mod classes;
 mod config;
 mod find;
-mod fork;
 mod function;
 mod graph;
 mod history;

@@ -11,7 +11,7 @@ mod vlan;
 use std::net::Ipv4Addr;
 
 use serde_json::json;
-use weir_stage::case::{HEADER, Prepare, Traffic};
+use weir_stage::case::{FRAME, HEADER, Prepare, Traffic};
 use weir_stage::{Case, Chosen, Instance, Knob, PortInfo, Random};
 use weir_wire::build::UdpFrame;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, validity};
@@ -24,18 +24,7 @@ const NEXT_HOPS: u32 = 194;
 /// Frames in a round of the cases with a table.
 const FRAMES: u64 = 1_000_000;
 
-/// The check sequence at the end of a frame, which a device adds and takes off.
-const CHECK_SEQUENCE: u64 = 4;
-
 const KNOBS: &[Knob] = &[FRAME];
-
-const FRAME: Knob = Knob {
-    name: "frame",
-    help: "length of frames, bytes, with their check sequence",
-    usual: 64,
-    least: 64,
-    most: 1518,
-};
 
 const NETWORKS: Knob = Knob {
     name: "networks",
@@ -180,7 +169,7 @@ fn traffic(
     mut vary: impl FnMut(u64) -> (Ipv4Addr, u16, u8) + Send + 'static,
     mut expected: impl FnMut(Ipv4Addr, MacAddr) -> Result<(), String> + Send + 'static,
 ) -> Traffic {
-    let mut whole = vec![0; (chosen.number(FRAME.name) - CHECK_SEQUENCE) as usize];
+    let mut whole = vec![0; chosen.frame_len()];
     let frame = move |n: u64, bytes: &mut [u8; HEADER]| {
         let (destination, source_port, ttl) = vary(n);
         let frame = UdpFrame {

@@ -11,7 +11,7 @@ use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::oxm::VLAN_PRESENT;
 use weir_openflow::port::number;
 use weir_openflow::{Action, Error, Field, Instruction, Match, Oxm};
-use weir_stage::case::{Chosen, HEADER, Knob, Prepare, Traffic};
+use weir_stage::case::{Chosen, FRAME, HEADER, Prepare, Traffic};
 use weir_stage::{Case, Instance, Random};
 use weir_wire::build::UdpFrame;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, validity};
@@ -29,17 +29,6 @@ const NEXT: u64 = 0x0200_0001_0000;
 
 /// A VLAN for cases with tags.
 const VLAN: u16 = 10;
-
-/// Bytes of a frame's check sequence, which frames here do not have.
-const CHECK_SEQUENCE: u64 = 4;
-
-const FRAME: Knob = Knob {
-    name: "frame",
-    help: "length of frames, bytes, with their check sequence",
-    usual: 64,
-    least: 64,
-    most: 1518,
-};
 
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
@@ -164,10 +153,10 @@ fn port_to_port(instance: &dyn Instance, port: u32, chosen: &Chosen) -> Result<T
         let forward = vec![Instruction::ApplyActions(vec![to(port)])];
         add(switch, 0, 1, vec![Oxm::exact(Field::InPort, 1)], forward)
     })?;
-    if length_of(chosen) == LEAST {
+    if chosen.frame_len() == LEAST {
         return Ok(Traffic::plain());
     }
-    let length = length_of(chosen);
+    let length = chosen.frame_len();
     let frame = move |_: u64, bytes: &mut [u8; HEADER]| write(UdpFrame::default(), 0, length, bytes);
     let mut sent = [0; HEADER];
     write(UdpFrame::default(), 0, length, &mut sent);
@@ -180,11 +169,6 @@ fn port_to_port(instance: &dyn Instance, port: u32, chosen: &Chosen) -> Result<T
 
 /// Bytes of the shortest frame without its check sequence.
 const LEAST: usize = 60;
-
-/// Bytes of frames without their check sequence, of cases that leave them open; of others, the least.
-fn length_of(chosen: &Chosen) -> usize {
-    chosen.number(FRAME.name).saturating_sub(CHECK_SEQUENCE).max(LEAST as u64) as usize
-}
 
 fn select(instance: &dyn Instance) -> Result<Traffic, String> {
     fill(instance, |switch| {

@@ -6,9 +6,7 @@ use weir_stage::case::{HEADER, Prepare, Traffic};
 use weir_stage::{Case, Chosen, Instance, PortInfo, Random};
 use weir_wire::build::UdpFrame;
 
-use super::{
-    CHECK_SEQUENCE, FRAME, FRAMES, case, check, check_next_hop, gateway, ingress_mac, mac_of, one_route, usual_ttl,
-};
+use super::{FRAMES, case, check, check_next_hop, gateway, ingress_mac, mac_of, one_route, usual_ttl};
 
 pub(super) fn all() -> Vec<Case> {
     vec![
@@ -111,7 +109,7 @@ fn packets(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen, count: 
 /// Packets each of which matches one of so many rules.
 fn matching(ports: &[PortInfo], chosen: &Chosen, count: usize) -> Result<Traffic, String> {
     let (rules, mut random, to) = (rules(count), Random::new(16), ingress_mac(ports)?);
-    let mut whole = vec![0; (chosen.number(FRAME.name) - CHECK_SEQUENCE) as usize];
+    let mut whole = vec![0; chosen.frame_len()];
     let frame = move |_: u64, bytes: &mut [u8; HEADER]| {
         let mut within = |(address, length): (u32, u32)| address | random.below(1 << (32 - length)) as u32;
         if let Some(rule) = rules.get(within((0, 0)) as usize % rules.len().max(1)) {

@@ -13,8 +13,8 @@ use weir_wire::{Ethernet, Ipv6, MacAddr, View, ethernet, ipv6, validity6};
 
 use super::table::read;
 use super::{
-    CHECK_SEQUENCE, DESTINATION, FRAME, FRAMES, KNOBS, NEXT_HOPS, add_routes, check_next_hop, gateway as gateway4,
-    ingress_mac, mac_of as mac_of4, one_route, traffic, usual_ttl,
+    DESTINATION, FRAMES, KNOBS, NEXT_HOPS, add_routes, check_next_hop, gateway as gateway4, ingress_mac,
+    mac_of as mac_of4, one_route, traffic, usual_ttl,
 };
 
 /// The real table: a CSV file with the columns `prefix` and `origin_as`.
@@ -98,7 +98,7 @@ struct FrameLength(usize);
 
 impl FrameLength {
     fn of(chosen: &Chosen) -> FrameLength {
-        FrameLength((chosen.number(FRAME.name) - CHECK_SEQUENCE) as usize)
+        FrameLength(chosen.frame_len())
     }
 }
 

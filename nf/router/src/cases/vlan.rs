@@ -11,7 +11,7 @@ use weir_wire::build::UdpFrame;
 use weir_wire::vlan::is_tag;
 use weir_wire::{MacAddr, ethernet};
 
-use super::{CHECK_SEQUENCE, FRAME, FRAMES, KNOBS, add_routes, check, ingress_mac, usual_ttl};
+use super::{FRAMES, KNOBS, add_routes, check, ingress_mac, usual_ttl};
 
 /// Interfaces on each of both ports in the case with many.
 const MANY: u16 = 2048;
@@ -88,7 +88,7 @@ fn between(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen, count: 
     let mut random = Random::new(4);
     let to = ingress_mac(ports)?;
     // The tag comes on top, as it does on a line.
-    let mut whole = vec![0; (chosen.number(FRAME.name) - CHECK_SEQUENCE) as usize];
+    let mut whole = vec![0; chosen.frame_len()];
     let frame = move |_: u64, bytes: &mut [u8; HEADER]| {
         let [from, behind] = [(), ()].map(|()| random.below(count.into()) as u16);
         let source = host(INSIDE, from);

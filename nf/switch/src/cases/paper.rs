@@ -7,13 +7,13 @@
 use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::oxm::VLAN_PRESENT;
 use weir_openflow::{Action, Field, Instruction, Oxm};
-use weir_stage::case::{HEADER, Knob, Prepare, Traffic};
+use weir_stage::case::{FRAME, HEADER, Knob, Prepare, Traffic};
 use weir_stage::{Case, Instance, Random};
 use weir_wire::build::UdpFrame;
 
 use super::{
-    FRAME, FRAMES, NEXT_HOPS, VLAN, add, address_in, case, fill, is_routed, length_of, route, table, to_addresses,
-    to_prefix, without_code, write,
+    FRAMES, NEXT_HOPS, VLAN, add, address_in, case, fill, is_routed, route, table, to_addresses, to_prefix,
+    without_code, write,
 };
 
 const FLOWS: Knob = Knob {
@@ -28,7 +28,7 @@ const FLOWS: Knob = Knob {
 pub(super) fn all() -> Vec<Case> {
     const WORST: Prepare = |instance, _, chosen| {
         let all = fill_router(instance, 0)?;
-        Ok(to_addresses(all, chosen.number(FLOWS.name), (0, length_of(chosen))))
+        Ok(to_addresses(all, chosen.number(FLOWS.name), (0, chosen.frame_len())))
     };
     vec![
         Case {
@@ -42,13 +42,13 @@ pub(super) fn all() -> Vec<Case> {
         Case { knobs: &[FLOWS, FRAME], ..without_code("paper-router-usual", "the same without machine code", WORST) },
         case("paper-router-vlan", "the same, by VLAN and destination; the tag is taken off", |instance, _, chosen| {
             let all = fill_router(instance, VLAN)?;
-            Ok(to_addresses(all, FRAMES, (VLAN, length_of(chosen))))
+            Ok(to_addresses(all, FRAMES, (VLAN, chosen.frame_len())))
         }),
         Case {
             knobs: &[FRAME],
             ..case("paper-single", "paper-router with packets to one address", |instance, _, chosen| {
                 let all = fill_router(instance, 0)?;
-                Ok(to_addresses(all, 1, (0, length_of(chosen))))
+                Ok(to_addresses(all, 1, (0, chosen.frame_len())))
             })
         },
         case(

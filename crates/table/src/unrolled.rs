@@ -1,26 +1,26 @@
-//! Lists of numbers below a bound, each number in one of them at most, in lines of the cache that hold some numbers each.
+//! Lists of numbers below a bound, each number in one of them at most: unrolled linked lists, whose chunks are a line of the cache each and hold some numbers.
 
 use crate::indexed::{Indexed, NONE};
 
-/// Numbers that a line holds.
+/// Numbers that a chunk holds.
 const MANY: usize = 12;
 
 /// Some numbers of a list, one after the other: a line of the cache.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-struct Line {
+struct Chunk {
     ids: [u32; MANY],
     /// So many of these are in.
     count: u32,
     list: u32,
-    /// The line behind it, [`NONE`] for the last one.
+    /// The chunk behind it, [`NONE`] for the last one.
     next: u32,
-    /// The line before it, [`NONE`] for the first one.
+    /// The chunk before it, [`NONE`] for the first one.
     prev: u32,
 }
 
-impl Line {
-    const EMPTY: Line = Line { ids: [NONE; MANY], count: 0, list: NONE, next: NONE, prev: NONE };
+impl Chunk {
+    const EMPTY: Chunk = Chunk { ids: [NONE; MANY], count: 0, list: NONE, next: NONE, prev: NONE };
 
     #[inline(always)]
     fn ids(&self) -> &[u32] {
@@ -35,7 +35,7 @@ impl Line {
     }
 }
 
-/// The first and the last line of a list; [`NONE`] while it is empty.
+/// The first and the last chunk of a list; [`NONE`] while it is empty.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     first: u32,
@@ -44,31 +44,31 @@ struct Ends {
 
 /// Lists whose numbers lie beside each other.
 ///
-/// Two lines of a list, one behind the other, hold more numbers together than one can: so there are two lines for every thirteen numbers at most, and one for
+/// Two chunks of a list, one behind the other, hold more numbers together than one can: so there are two chunks for every thirteen numbers at most, and one for
 /// each list.
 #[derive(Clone, Debug)]
-pub(crate) struct Lines {
+pub(crate) struct Unrolled {
     lists: Indexed<Ends>,
-    /// The line that a number is in; [`NONE`] while it is in none.
+    /// The chunk that a number is in; [`NONE`] while it is in none.
     places: Indexed<u32>,
-    lines: Indexed<Line>,
-    /// Lines in no list, by their links to the next: the one that was given back last is taken first, as it is near.
+    chunks: Indexed<Chunk>,
+    /// Unrolled in no list, by their links to the next: the one that was given back last is taken first, as it is near.
     free: u32,
 }
 
-impl Lines {
-    /// Bytes per number, beside a line for each list.
-    pub(crate) const BYTES: usize = size_of::<u32>() + (2 * size_of::<Line>()).div_ceil(MANY + 1);
+impl Unrolled {
+    /// Bytes per number, beside a chunk for each list.
+    pub(crate) const BYTES: usize = size_of::<u32>() + (2 * size_of::<Chunk>()).div_ceil(MANY + 1);
 
     /// So many empty lists of numbers below `bound`.
-    pub(crate) fn new(bound: usize, lists: usize) -> Lines {
-        let lines = bound.min(lists + 2 * bound.div_ceil(MANY + 1)) as u32;
-        let line = |n| Line { next: if n + 1 < lines { n + 1 } else { NONE }, ..Line::EMPTY };
-        Lines {
+    pub(crate) fn new(bound: usize, lists: usize) -> Unrolled {
+        let chunks = bound.min(lists + 2 * bound.div_ceil(MANY + 1)) as u32;
+        let chunk = |n| Chunk { next: if n + 1 < chunks { n + 1 } else { NONE }, ..Chunk::EMPTY };
+        Unrolled {
             lists: Indexed::new(lists, Ends { first: NONE, last: NONE }),
             places: Indexed::new(bound, NONE),
-            lines: Indexed::from_fn(lines as usize, line, Line::EMPTY),
-            free: if lines > 0 { 0 } else { NONE },
+            chunks: Indexed::from_fn(chunks as usize, chunk, Chunk::EMPTY),
+            free: if chunks > 0 { 0 } else { NONE },
         }
     }
 
@@ -93,36 +93,36 @@ impl Lines {
     /// The first numbers of a list.
     #[inline(always)]
     pub(crate) fn first(&self, list: u32) -> &[u32] {
-        self.lines.at(self.lists.at(list).first).ids()
+        self.chunks.at(self.lists.at(list).first).ids()
     }
 
     /// Adds a number that is in no list at the end of one.
     #[inline(always)]
     pub(crate) fn push(&mut self, list: u32, id: u32) {
         let last = self.lists.at(list).last;
-        let line = self.lines.at_mut(last);
-        // There are no lines without number but the spare one, which is not looked at.
-        let at = if last == NONE { MANY } else { line.count as usize };
-        let Some(place) = line.ids.get_mut(at) else { return self.push_line(list, id) };
+        let chunk = self.chunks.at_mut(last);
+        // There are no chunks without number but the spare one, which is not looked at.
+        let at = if last == NONE { MANY } else { chunk.count as usize };
+        let Some(place) = chunk.ids.get_mut(at) else { return self.push_chunk(list, id) };
         *place = id;
-        line.count += 1;
+        chunk.count += 1;
         *self.places.at_mut(id) = last;
     }
 
-    /// The same in a line of its own.
+    /// The same in a chunk of its own.
     #[inline(never)]
-    fn push_line(&mut self, list: u32, id: u32) {
+    fn push_chunk(&mut self, list: u32, id: u32) {
         let at = self.free;
-        self.free = self.lines.at(at).next;
+        self.free = self.chunks.at(at).next;
         let ends = self.lists.at_mut(list);
         let prev = std::mem::replace(&mut ends.last, at);
         match prev {
             NONE => ends.first = at,
-            _ => self.lines.at_mut(prev).next = at,
+            _ => self.chunks.at_mut(prev).next = at,
         }
-        let line = self.lines.at_mut(at);
-        (line.count, line.list, line.next, line.prev) = (1, list, NONE, prev);
-        if let Some(place) = line.ids.first_mut() {
+        let chunk = self.chunks.at_mut(at);
+        (chunk.count, chunk.list, chunk.next, chunk.prev) = (1, list, NONE, prev);
+        if let Some(place) = chunk.ids.first_mut() {
             *place = id;
         }
         *self.places.at_mut(id) = at;
@@ -137,19 +137,19 @@ impl Lines {
             if at == NONE {
                 break;
             }
-            let line = self.lines.at(at);
-            self.lines.prefetch(line.next);
-            let many = line.ids().len().min(left);
-            for id in line.ids().iter().take(many) {
+            let chunk = self.chunks.at(at);
+            self.chunks.prefetch(chunk.next);
+            let many = chunk.ids().len().min(left);
+            for id in chunk.ids().iter().take(many) {
                 *self.places.at_mut(*id) = NONE;
                 take(*id);
             }
             left -= many;
-            if many == line.count as usize {
+            if many == chunk.count as usize {
                 self.give_back(at);
             } else {
-                let next = line.next;
-                self.lines.at_mut(at).cut(0, many);
+                let next = chunk.next;
+                self.chunks.at_mut(at).cut(0, many);
                 self.merge(at, next);
             }
         }
@@ -162,12 +162,12 @@ impl Lines {
         if at == NONE {
             return None;
         }
-        let line = self.lines.at_mut(at);
-        let (list, next, prev) = (line.list, line.next, line.prev);
-        if let Some(place) = line.ids().iter().position(|other| *other == id) {
-            line.cut(place, 1);
+        let chunk = self.chunks.at_mut(at);
+        let (list, next, prev) = (chunk.list, chunk.next, chunk.prev);
+        if let Some(place) = chunk.ids().iter().position(|other| *other == id) {
+            chunk.cut(place, 1);
         }
-        if line.count == 0 {
+        if chunk.count == 0 {
             self.give_back(at);
         } else {
             self.merge(at, next);
@@ -176,38 +176,38 @@ impl Lines {
         Some(list)
     }
 
-    /// Moves the numbers of a line to the one before it, where there is room for all of them.
+    /// Moves the numbers of a chunk to the one before it, where there is room for all of them.
     fn merge(&mut self, at: u32, next: u32) {
         if at == NONE || next == NONE {
             return;
         }
-        let behind = *self.lines.at(next);
-        let line = self.lines.at_mut(at);
-        if line.count + behind.count > MANY as u32 || behind.prev != at {
+        let behind = *self.chunks.at(next);
+        let chunk = self.chunks.at_mut(at);
+        if chunk.count + behind.count > MANY as u32 || behind.prev != at {
             return;
         }
-        let free = line.ids.iter_mut().skip(line.count as usize);
+        let free = chunk.ids.iter_mut().skip(chunk.count as usize);
         free.zip(behind.ids()).for_each(|(place, id)| *place = *id);
-        line.count += behind.count;
+        chunk.count += behind.count;
         behind.ids().iter().for_each(|id| *self.places.at_mut(*id) = at);
         self.give_back(next);
     }
 
-    /// Takes a line out of its list.
+    /// Takes a chunk out of its list.
     #[inline(always)]
     fn give_back(&mut self, at: u32) {
-        let Line { list, next, prev, .. } = *self.lines.at(at);
+        let Chunk { list, next, prev, .. } = *self.chunks.at(at);
         let ends = self.lists.at_mut(list);
         match prev {
             NONE => ends.first = next,
-            _ => self.lines.at_mut(prev).next = next,
+            _ => self.chunks.at_mut(prev).next = next,
         }
         match next {
             NONE => ends.last = prev,
-            _ => self.lines.at_mut(next).prev = prev,
+            _ => self.chunks.at_mut(next).prev = prev,
         }
-        let line = self.lines.at_mut(at);
-        (line.count, line.next) = (0, self.free);
+        let chunk = self.chunks.at_mut(at);
+        (chunk.count, chunk.next) = (0, self.free);
         self.free = at;
     }
 }
@@ -221,37 +221,37 @@ mod tests {
     const BOUND: u32 = 60;
 
     proptest! {
-        /// There are as few lines as can be needed: were there too few, a number would be lost.
+        /// There are as few chunks as can be needed: were there too few, a number would be lost.
         #[test]
         fn lists_are_queues_from_which_any_number_can_go(
             lists in 1..5_u32, steps in prop::collection::vec((0..7_u32, 0..BOUND, 0..5_u32, 1..30_usize), 0..400),
         ) {
-            let mut lines = Lines::new(BOUND as usize, lists as usize);
+            let mut chunks = Unrolled::new(BOUND as usize, lists as usize);
             let mut twins = vec![Vec::new(); lists as usize];
             for (what, id, list, most) in steps {
                 let list = list % lists;
                 let inside = twins.iter().position(|twin| twin.contains(&id));
                 match what {
                     0..4 if inside.is_none() => {
-                        lines.push(list, id);
+                        chunks.push(list, id);
                         twins[list as usize].push(id);
                     }
                     4 => {
                         let mut taken = Vec::new();
-                        let left = lines.take(list, most, &mut |id| taken.push(id));
+                        let left = chunks.take(list, most, &mut |id| taken.push(id));
                         let twin = &mut twins[list as usize];
                         let expected: Vec<u32> = twin.drain(..most.min(twin.len())).collect();
                         prop_assert_eq!((taken, left), (expected.clone(), most - expected.len()));
                     }
                     _ => {
-                        prop_assert_eq!(lines.remove(id), inside.map(|list| list as u32));
+                        prop_assert_eq!(chunks.remove(id), inside.map(|list| list as u32));
                         twins.iter_mut().for_each(|twin| twin.retain(|other| *other != id));
                     }
                 }
                 for (list, twin) in (0..).zip(&twins) {
-                    prop_assert_eq!(lines.is_empty(list), twin.is_empty());
-                    prop_assert!(twin.starts_with(lines.first(list)));
-                    prop_assert!(twin.iter().all(|id| lines.contains(*id)));
+                    prop_assert_eq!(chunks.is_empty(list), twin.is_empty());
+                    prop_assert!(twin.starts_with(chunks.first(list)));
+                    prop_assert!(twin.iter().all(|id| chunks.contains(*id)));
                 }
             }
         }
