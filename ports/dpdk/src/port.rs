@@ -26,6 +26,10 @@ static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(
 /// Queue pairs that a TAP can have, and links to other processes.
 const MOST_PAIRS: u16 = 16;
 
+/// Drivers of cards whose receive interrupts were seen to come. Others say, too, that they have them: net_e1000_em lets them be switched on for an
+/// 82574L, which never rings.
+const RINGING_DRIVERS: [&str; 2] = ["net_virtio", "net_vmxnet3"];
+
 /// The MTU that a device has when nobody says otherwise: that of its interface before a port changed it, else 1500.
 pub fn usual_mtu(device: &Device) -> u16 {
     let interface = device.interface().and_then(|name| Interface::find(name).ok());
@@ -225,12 +229,12 @@ impl DpdkPort {
         Ok(queues)
     }
 
-    /// Whether a worker that sleeps is to be woken by receive interrupts. Of cards, it is known of virtio ones that they come; each queue has its
-    /// own there, which vfio-pci alone can hand over.
+    /// Whether a worker that sleeps is to be woken by receive interrupts. Of cards, it is those of which it was seen that they come; each queue has
+    /// its own there, which vfio-pci alone can hand over.
     fn has_interrupts(&self) -> bool {
         match self.device.kind() {
             Kind::Vhost | Kind::VirtioUser => true,
-            Kind::Pci => self.abilities.driver == "net_virtio" && is_at_vfio(self.device.name()),
+            Kind::Pci => RINGING_DRIVERS.contains(&self.abilities.driver.as_str()) && is_at_vfio(self.device.name()),
             Kind::AfXdp | Kind::AfPacket | Kind::Tap | Kind::Null | Kind::Vdev | Kind::Memif => false,
         }
     }
