@@ -54,7 +54,7 @@ class Stamped:
 
 
 def measure(delay):
-    """Medians of latency in ns through a wire that holds packets for `delay` s: the generator's, and the kernel's."""
+    """Latency in ns through a wire that holds packets for `delay` s, medians and least: the generator's, and the kernel's."""
     with Lab() as lab:
         own, middle = lab.namespace("gen"), lab.namespace("middle")
         lab.wire((own, "a", "02:00:00:00:0a:01"), (middle, "c", "02:00:00:00:0c:01"))
@@ -76,16 +76,20 @@ def measure(delay):
         assert stream["received"]["received"] == COUNT, stream
         # The generator may have had them before those who listen beside it.
         assert wait_for(lambda: len(before) == len(after) == COUNT) and before.keys() == after.keys(), (len(before), len(after))
-        kernel = statistics.median(after[frame] - before[frame] for frame in before)
-        return stream["received"]["latency_ns"]["p50"], kernel
+        kernel = [after[frame] - before[frame] for frame in before]
+        generator = stream["received"]["latency_ns"]
+        return (generator["p50"], generator["min"]), (statistics.median(kernel), min(kernel))
 
 
 def test_latency_is_what_the_kernel_stamps_say():
     """The kernel stamps a packet after the generator sent it and before the generator got it back. So the generator's figure is
     never less (but for the resolution of quantiles, 0.1 %), and what it is more is not of the wire: the same for a short and a
-    long one. Nothing else here would show a wrong unit, zero or rate of the generator's clock."""
+    long one. Nothing else here would show a wrong unit, zero or rate of the generator's clock. What it is more is looked at where
+    it is least, since a generator that others keep from its core counts, rightly, how long it waits for it."""
     for delay in (0.002, 0.02):
-        generator, kernel = measure(delay)
-        print(f"held for {delay * 1e3:g} ms: the generator {generator / 1e3:.1f} us, the kernel {kernel / 1e3:.1f} us")
-        assert delay * 1e9 <= kernel, (delay, kernel)
-        assert kernel * 0.999 <= generator <= kernel + 0.5 * delay * 1e9, (generator, kernel)
+        (median, least), (stamped, stamped_least) = measure(delay)
+        for what, generator, kernel in (("median", median, stamped), ("least", least, stamped_least)):
+            print(f"held for {delay * 1e3:g} ms, {what}: the generator {generator / 1e3:.1f} us, the kernel {kernel / 1e3:.1f} us")
+            assert delay * 1e9 <= kernel, (what, delay, kernel)
+            assert kernel * 0.999 <= generator, (what, generator, kernel)
+        assert least <= stamped_least + 0.5 * delay * 1e9, (least, stamped_least)
