@@ -56,7 +56,11 @@ class OpenVSwitch:
         return self._namespace.run("ovs-vsctl", f"--db=unix:{self._folder}/db.sock", "--timeout=60", *words)
 
     def add_switch(self, interfaces, datapath_id, controller):
-        """A bridge that does what a controller says by OpenFlow 1.3, with these interfaces as its ports, from 1 on."""
+        """A bridge that does what a controller says by OpenFlow 1.3, with these interfaces as its ports, from 1 on.
+
+        It decides on each packet anew. What it keeps of decisions it brings up to date some time after flows have changed, and after the
+        controller was told so; what came meanwhile for the controller was lost on a busy machine."""
+        self.vsctl("--no-wait", "set", "Open_vSwitch", ".", "other_config:flow-limit=0")
         keys = ("datapath_type=netdev", "protocols=OpenFlow13", "fail_mode=secure", f"other_config:datapath-id={datapath_id:016x}")
         words = ["add-br", "switch", "--", "set", "bridge", "switch", *keys]
         for number, interface in enumerate(interfaces, 1):
