@@ -89,7 +89,7 @@ impl Batch {
     /// Adds a packet that was held, with the lanes saved in its buffer. A full batch gives it back.
     pub fn restore(&mut self, held: Held) -> Result<Slot, Held> {
         let mut held = held;
-        let row = held.0.saved();
+        let row = held.0.saved(LaneSet::ALL);
         let slot = self.push(held.0).map_err(Held)?;
         self.lanes.set_row(slot, &row);
         Ok(slot)
@@ -99,8 +99,7 @@ impl Batch {
     #[inline]
     pub fn restore_with(&mut self, held: Held, lanes: LaneSet) -> Result<Slot, Held> {
         let mut held = held;
-        // Where nothing was saved, the line in which it would be is not touched.
-        let row = if lanes.is_empty() { Row::EMPTY } else { held.0.saved() };
+        let row = if lanes.is_empty() { Row::EMPTY } else { held.0.saved(lanes) };
         let slot = self.push(held.0).map_err(Held)?;
         self.lanes.set_some(slot, &row, lanes);
         Ok(slot)
@@ -119,22 +118,20 @@ impl Batch {
 
     /// Takes a packet out and saves its lanes in its buffer.
     pub fn hold(&mut self, slot: Slot) -> Option<Held> {
-        let mut packet = self.take(slot)?;
-        packet.save(self.lanes.row(slot));
-        Some(Held(packet))
+        self.hold_with(slot, LaneSet::ALL)
     }
 
     /// As [`Batch::hold`], for who will only read these lanes.
     #[inline]
     pub fn hold_with(&mut self, slot: Slot, lanes: LaneSet) -> Option<Held> {
-        if !lanes.is_empty() {
-            return self.hold(slot);
-        }
-        let mut held = self.take(slot).map(Held);
+        let mut held = self.take(slot).map(Held)?;
         if cfg!(debug_assertions) {
-            held.iter_mut().for_each(Held::poison);
+            held.poison();
         }
-        held
+        if !lanes.is_empty() {
+            held.0.save(&self.lanes.row(slot), lanes);
+        }
+        Some(held)
     }
 
     /// Moves the packets in `mask` that are live here into `to`, with their lanes, as long as there is room.

@@ -3,7 +3,7 @@
 //!
 //! A buffer is `Header`, [`Private`], headroom, data: in this order, in one piece of memory.
 
-use crate::lanes::Row;
+use crate::lanes::Far;
 
 /// The first 128 bytes of a buffer.
 ///
@@ -29,19 +29,19 @@ pub struct Header {
     pub refcnt: u16,
     /// Segments; always 1 here.
     pub nb_segs: u16,
-    /// The device port that a driver received it from.
+    /// The device port that a driver received it from; of a packet that is held, the [port](crate::Lanes::port) that it came in by.
     pub port: u16,
     /// Offload flags, `RTE_MBUF_F_*`.
     pub ol_flags: u64,
-    /// Packet type as a driver reported it.
-    pub packet_type: u32,
+    /// Packet type as a driver reported it; of a packet that is held, lanes of a byte each.
+    pub packet_type: [u8; 4],
     /// Bytes in all segments.
     pub pkt_len: u32,
     /// Bytes in this segment.
     pub data_len: u16,
     /// VLAN tag that a driver stripped.
     pub vlan_tci: u16,
-    /// RSS hash and flow director union.
+    /// RSS hash and flow director union; of a packet that is held, the first claimed lanes.
     pub hash: [u32; 2],
     /// Outer VLAN tag that a driver stripped.
     pub vlan_tci_outer: u16,
@@ -65,12 +65,13 @@ pub struct Header {
 
 const _: () = assert!(size_of::<Header>() == 128);
 
-/// Our private area, directly behind [`Header`]: where lanes are saved while a packet is held or crosses a link.
+/// Our private area, directly behind [`Header`]: where lanes are saved while a packet is held or crosses a link, as far as there is no room for them
+/// in the header's first line, which is at hand then.
 #[repr(C, align(64))]
 pub struct Private {
     /// Takes the buffer home when its owner lost it; set once by the pool.
     pub home: unsafe fn(*mut Header),
-    pub(crate) row: Row,
+    pub(crate) far: Far,
 }
 
 /// Bytes of the private area: what a foreign pool (DPDK's) must be created with.
@@ -86,6 +87,6 @@ impl Private {
     /// `home` must accept any buffer that satisfies the invariants of [`Header`] and carries this private area, from any
     /// thread.
     pub const unsafe fn new(home: unsafe fn(*mut Header)) -> Private {
-        Private { home, row: Row::EMPTY }
+        Private { home, far: Far::EMPTY }
     }
 }

@@ -270,7 +270,7 @@ impl Store {
             nb_segs: 1,
             port: 0,
             ol_flags: 0,
-            packet_type: 0,
+            packet_type: [0; 4],
             pkt_len: 0,
             data_len: 0,
             vlan_tci: 0,

@@ -1,6 +1,6 @@
 //! Which lanes go with packets where not all of them do.
 
-use crate::lanes::{LaneId, Lanes, Row, Slot, USER_LANES};
+use crate::lanes::{LaneId, Lanes, NEAR_USER_LANES, Row, Slot, USER_LANES};
 use crate::packet::Held;
 
 /// A set of lanes.
@@ -60,6 +60,18 @@ impl LaneSet {
         self.0 & LaneSet::bit(lane) != 0
     }
 
+    /// Whether the first line of a packet's header has room for all of them.
+    #[inline(always)]
+    pub(crate) const fn is_near(self) -> bool {
+        const NEAR: LaneSet = LaneSet::ALL.without(LaneSet::EMPTY.with(LaneId::Time).and(LaneSet::far_users()));
+        self.without(NEAR).is_empty()
+    }
+
+    /// Claimed lanes that are saved elsewhere.
+    const fn far_users() -> LaneSet {
+        LaneSet(LaneSet::ALL.0 & !((1 << (USER as usize + NEAR_USER_LANES)) - 1))
+    }
+
     /// Whether it has none.
     #[inline(always)]
     pub const fn is_empty(self) -> bool {
@@ -103,7 +115,7 @@ impl Lanes {
 impl Held {
     /// Saves what nobody may read.
     pub(crate) fn poison(&mut self) {
-        self.0.save(Row::POISONED);
+        self.0.save(&Row::POISONED, LaneSet::ALL);
     }
 }
 

@@ -169,9 +169,8 @@ impl Default for Lanes {
     }
 }
 
-/// All lanes of one packet, as saved in its buffer.
+/// All lanes of one packet.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
 pub(crate) struct Row {
     pub(crate) time: u64,
     pub(crate) user: [u32; USER_LANES],
@@ -185,6 +184,20 @@ pub(crate) struct Row {
 impl Row {
     pub(crate) const EMPTY: Row =
         Row { time: 0, user: [0; USER_LANES], port: 0, l3: 0, class: 0, colour: 0, passes: 0 };
+}
+
+/// Claimed lanes that are saved in the first line of a packet's header.
+pub(crate) const NEAR_USER_LANES: usize = 2;
+
+/// The lanes of one packet for which the first line of its header has no room, as saved behind the header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Far {
+    pub(crate) time: u64,
+    pub(crate) user: [u32; USER_LANES - NEAR_USER_LANES],
+}
+
+impl Far {
+    pub(crate) const EMPTY: Far = Far { time: 0, user: [0; USER_LANES - NEAR_USER_LANES] };
 }
 
 /// A claimed lane and the type of what is in it. Claimed while a graph is built; see `weir_stage::Graph::claim`.

@@ -3,7 +3,7 @@
 //! - [`header`]: the buffer header, in the layout of DPDK's `rte_mbuf`, and our private area behind it.
 //! - [`Packet`]: the unique owner of one buffer. Not `Clone`; dropped by accident it goes home and is counted as a defect.
 //! - [`Batch`]: up to 64 packets with a mask of the live ones, and the [`Lanes`] that hold what is known about each.
-//! - [`Held`]: a packet that left its batch for a while, with its lanes saved in the private area of its buffer.
+//! - [`Held`]: a packet that left its batch for a while, with its lanes saved in its buffer.
 //! - [`Pool`]: where buffers come from; [`HeapPool`] is the one that needs nothing but memory.
 //!
 //! This crate is an unsafe island: it alone turns buffer addresses into byte slices. The invariants that make this sound are

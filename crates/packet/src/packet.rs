@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::header::{Header, PRIVATE_SIZE, Private};
 use crate::lane_set::LaneSet;
-use crate::lanes::{Lanes, Row, Slot};
+use crate::lanes::{Far, Lanes, NEAR_USER_LANES, Row, Slot, USER_LANES};
 use crate::{HEADROOM, REACH};
 
 /// Packets that were dropped by accident since the process started.
@@ -347,12 +347,28 @@ impl Packet {
         unsafe { &mut *private }
     }
 
-    pub(crate) fn save(&mut self, row: Row) {
-        self.private().row = row;
+    /// Saves a row in the buffer, for who will only read these lanes: the line behind the header's first ones is left alone if none of them would
+    /// be there.
+    #[inline(always)]
+    pub(crate) fn save(&mut self, row: &Row, lanes: LaneSet) {
+        let [first, second, user @ ..] = row.user;
+        let header = self.header_mut();
+        header.port = row.port;
+        header.packet_type = [row.l3, row.class, row.colour, row.passes];
+        header.hash = [first, second];
+        if !lanes.is_near() {
+            self.private().far = Far { time: row.time, user };
+        }
     }
 
-    pub(crate) fn saved(&mut self) -> Row {
-        self.private().row
+    /// The row that was [saved](Packet::save) for these lanes; what it says of others means nothing.
+    #[inline(always)]
+    pub(crate) fn saved(&mut self, lanes: LaneSet) -> Row {
+        let Far { time, user: [third, fourth] } = if lanes.is_near() { Far::EMPTY } else { self.private().far };
+        let header = self.header();
+        let [l3, class, colour, passes] = header.packet_type;
+        let [first, second] = header.hash;
+        Row { time, user: [first, second, third, fourth], port: header.port, l3, class, colour, passes }
     }
 }
 
@@ -374,7 +390,8 @@ impl fmt::Debug for Packet {
     }
 }
 
-/// A packet outside a batch whose lanes are saved in its buffer: held by a stage, or on its way across a link.
+/// A packet outside a batch whose lanes are saved in its buffer: held by a stage, or on its way across a link. Nobody hands it to a driver, so the
+/// fields of its header that drivers write are free.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Held(pub(crate) Packet);
@@ -382,13 +399,13 @@ pub struct Held(pub(crate) Packet);
 impl Held {
     /// A packet about which nothing is known yet but the port it belongs to and the time.
     pub fn fresh(mut packet: Packet, port: u16, time: u64) -> Held {
-        packet.save(Row { port, time, ..Row::EMPTY });
+        packet.save(&Row { port, time, ..Row::EMPTY }, LaneSet::ALL);
         Held(packet)
     }
 
     /// A packet about which everything is known that is known about the one in `slot`: a copy of it, or a part.
     pub fn like(mut packet: Packet, lanes: &Lanes, slot: Slot) -> Held {
-        packet.save(lanes.row(slot));
+        packet.save(&lanes.row(slot), LaneSet::ALL);
         Held(packet)
     }
 
@@ -407,43 +424,45 @@ impl Held {
         &mut self.0
     }
 
-    /// Hints that the packet goes into a batch soon: its header and, if there are any, its saved lanes.
+    /// Hints that the packet goes into a batch soon: its header, and its saved lanes if they are elsewhere.
     #[inline(always)]
     pub fn prefetch(&self, lanes: LaneSet) {
         self.0.prefetch_header();
-        if !lanes.is_empty() {
+        if !lanes.is_near() {
             self.0.prefetch_lanes();
         }
     }
 
     /// The saved ingress port.
     pub fn port(&mut self) -> u16 {
-        self.0.saved().port
+        self.0.header().port
     }
 
     /// The saved time of receipt.
     pub fn time(&mut self) -> u64 {
-        self.0.saved().time
+        self.0.private().far.time
     }
 
     /// The saved offset of the network header.
     pub fn l3(&mut self) -> u8 {
-        self.0.saved().l3
+        let [l3, ..] = self.0.header().packet_type;
+        l3
     }
 
     /// The saved traffic class.
     pub fn class(&mut self) -> u8 {
-        self.0.saved().class
+        let [_, class, ..] = self.0.header().packet_type;
+        class
     }
 
     /// The saved value of a claimed lane.
     pub fn get<T: From<u32>>(&mut self, key: crate::Key<T>) -> T {
-        T::from(self.0.saved().user[key.index()])
+        T::from(*self.claimed(key.index()))
     }
 
     /// Counts one more pass by an `again` way; false when it has had `most` already. The engine's.
     pub fn pass_again(&mut self, most: u8) -> bool {
-        let passes = &mut self.0.private().row.passes;
+        let [.., passes] = &mut self.0.header_mut().packet_type;
         let may = *passes < most;
         *passes = passes.saturating_add(1);
         may
@@ -451,21 +470,31 @@ impl Held {
 
     /// Changes the saved port: the one it came in by, or the end of a joint.
     pub fn set_port(&mut self, port: u16) {
-        self.0.private().row.port = port;
+        self.0.header_mut().port = port;
     }
 
     /// Changes the saved offset of the network header.
-    pub fn set_l3(&mut self, l3: u8) {
-        self.0.private().row.l3 = l3;
+    pub fn set_l3(&mut self, value: u8) {
+        let [l3, ..] = &mut self.0.header_mut().packet_type;
+        *l3 = value;
     }
 
     /// Changes the saved traffic class.
-    pub fn set_class(&mut self, class: u8) {
-        self.0.private().row.class = class;
+    pub fn set_class(&mut self, value: u8) {
+        let [_, class, ..] = &mut self.0.header_mut().packet_type;
+        *class = value;
     }
 
     /// Changes the saved value of a claimed lane.
     pub fn set<T: Into<u32>>(&mut self, key: crate::Key<T>, value: T) {
-        self.0.private().row.user[key.index()] = value.into();
+        *self.claimed(key.index()) = value.into();
+    }
+
+    /// Where a claimed lane is saved.
+    fn claimed(&mut self, lane: usize) -> &mut u32 {
+        match lane.checked_sub(NEAR_USER_LANES) {
+            None => &mut self.0.header_mut().hash[lane % NEAR_USER_LANES],
+            Some(far) => &mut self.0.private().far.user[far % (USER_LANES - NEAR_USER_LANES)],
+        }
     }
 }
