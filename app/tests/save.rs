@@ -30,6 +30,14 @@ fn routes(running: &Running) -> BTreeSet<String> {
     rows.map(|row| format!("{} {}", row["prefix"], row["via"])).collect()
 }
 
+/// What interfaces are to be.
+fn interfaces(running: &Running) -> BTreeSet<String> {
+    let table = running.json(&["show", "interfaces"]);
+    let said =
+        |row: &Value| ["name", "port", "tags", "state", "mtu", "addresses", "vrf"].map(|key| row[key].to_string());
+    table["rows"].as_array().unwrap().iter().map(|row| said(row).join(" ")).collect()
+}
+
 #[test]
 fn what_is_loaded_again_is_what_ran() {
     // More than LuaJIT takes in one function.
@@ -42,11 +50,15 @@ fn what_is_loaded_again_is_what_ran() {
     let file = folder.write("routes.txt", format!("{lines}203.0.113.7/32 via 192.0.2.9\n"));
     first.say(&["route", "add", "--from", file.to_str().unwrap()]);
     first.say(&["neighbor", "add", "192.0.2.9", "mac", "02:00:00:00:00:09"]);
+    let tagged =
+        ["on", "wan", "vlan", "7", "inner_vlan", "9", "tpid", "0x9100", "address", "10.7.9.1/30", "mtu", "1400"];
+    first.say(&[&["interface", "add", "wan.7.9"][..], &tagged, &["state", "down"]].concat());
+    first.say(&["interface", "add", "lo", "address", "203.0.113.8/32", "2001:db8::8/128"]);
     first.say(&["save", "-w", &folder.path("added.lua")]);
     let other = Folder::new("save-other");
     std::fs::copy(folder.path("added.lua"), other.path("added.lua")).unwrap();
     let included = format!(
-        "local added = include \"added.lua\"\n{}",
+        "local added = include \"added.lua\"\nfor _, one in ipairs(added.router.interface) do interface(one) end\n{}",
         script("added.router.routes", "added[\"router\"].neighbors")
     );
     let second = Running::start(&other, &included, &[]);
@@ -54,6 +66,8 @@ fn what_is_loaded_again_is_what_ran() {
     assert_eq!(ran.len(), ROUTES + 1);
     assert!(ran == runs, "{:?}", ran.symmetric_difference(&runs).take(5).collect::<Vec<_>>());
     assert!(second.say(&["show", "neighbors"]).contains("02:00:00:00:00:09"));
+    assert_eq!(interfaces(&first).len(), 4);
+    assert_eq!(interfaces(&first), interfaces(&second));
     assert_eq!(second.say(&["save"]).lines().last(), Some("return added"), "nothing was added to that one");
     check_account(&second.json(&["show", "stats"]));
 }

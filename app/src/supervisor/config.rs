@@ -78,7 +78,7 @@ config! {
 pub(crate) type DeclaredPort = (String, PortConfig, Arc<Element>);
 
 /// The same of an interface.
-pub(super) type DeclaredInterface = (String, InterfaceConfig, Arc<Element>);
+pub(super) type DeclaredInterface = (InterfaceConfig, Arc<Element>);
 
 /// A configuration that was read and is right as far as can be told without devices.
 pub(crate) struct Loaded {
@@ -183,7 +183,7 @@ fn check_document(
     }
     let mut interfaces = Vec::new();
     for element in checked.of_kind("interface") {
-        interfaces.push((element.name().to_owned(), element.read::<InterfaceConfig>()?, Arc::clone(element)));
+        interfaces.push((element.read::<InterfaceConfig>()?, Arc::clone(element)));
     }
     let engine = match checked.of_kind("engine").next() {
         Some(element) => element.read()?,

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_config::{ConfigError, Element, ErrorKind};
-use weir_stage::interface::can_announce;
-use weir_stage::{Configured, InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
+use weir_stage::{Configured, InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo, Wrong};
 
 use super::config::{DeclaredInterface, DeclaredPort, Loaded};
 use super::routed::is_side;
@@ -14,16 +13,17 @@ pub(super) fn check(loaded: &Loaded) -> Vec<ConfigError> {
     let mut errors = Vec::new();
     let ports: BTreeSet<&str> = loaded.ports.iter().map(|(name, ..)| name.as_str()).collect();
     let mut tagged: BTreeMap<(&str, Vec<TagInfo>), &str> = BTreeMap::new();
-    for (name, config, element) in &loaded.interfaces {
-        errors.extend(wrong_keys(config, element));
-        if ports.contains(name.as_str()) {
+    for (config, element) in &loaded.interfaces {
+        let wrong = lacks_vlan(config).into_iter().chain(config.wrong());
+        errors.extend(wrong.map(|wrong| wrong.at(element, &element.path())));
+        if ports.contains(config.name.as_str()) {
             let problem = "is the name of a port too, whose untagged packets it stands for";
             let error = element.error(ErrorKind::Conflict, &element.path(), problem);
             errors.push(error.remedy("give it another name, as in \"lan.100\""));
         }
         let tags = config.tags();
         if let Some(port) = config.on.as_ref().filter(|_| !tags.is_empty())
-            && let Some(other) = tagged.insert((port.as_str(), tags), name)
+            && let Some(other) = tagged.insert((port.as_str(), tags), &config.name)
         {
             let root = element.path();
             let problem = format!("interface \"{other}\" has the same tags on the same port");
@@ -47,50 +47,14 @@ fn check_untagged(loaded: &Loaded, (name, config, element): &DeclaredPort) -> Op
     owner.err().map(|error| *error)
 }
 
-/// Keys that are nothing without each other.
-fn wrong_keys(config: &InterfaceConfig, element: &Element) -> Vec<ConfigError> {
-    let root = element.path();
-    let wrong = |kind, key: &str, problem: &str, remedy: &str| {
-        element.error(kind, &root.field(key), problem).remedy(remedy.to_owned())
-    };
-    let mut errors = Vec::new();
-    if config.on.as_ref().is_some_and(|port| !is_side(port.as_str())) && config.vlan.is_none() {
-        errors.push(wrong(
-            ErrorKind::Missing,
-            "vlan",
-            "is missing: the untagged packets of a port belong to the interface of the port's name",
-            "write the VLAN, or give the port itself the address",
-        ));
-    }
-    if config.on.is_none() && config.vlan.is_some() {
-        errors.push(wrong(
-            ErrorKind::Missing,
-            "on",
-            "is missing: tags are those of packets on a port",
-            "name the port",
-        ));
-    }
-    if config.vlan.is_none() && config.tpid.is_some() {
-        errors.push(wrong(ErrorKind::Conflict, "tpid", "is that of no tag", "write the VLAN, or leave it out"));
-    }
-    if config.inner_vlan.is_some() && config.vlan.is_none() {
-        errors.push(wrong(
-            ErrorKind::Conflict,
-            "inner_vlan",
-            "is that of an inner tag, and there is no outer one",
-            "write vlan, too",
-        ));
-    }
-    if config.inner_vlan.is_none() && config.inner_tpid.is_some() {
-        errors.push(wrong(ErrorKind::Conflict, "inner_tpid", "is that of no tag", "write inner_vlan, or leave it out"));
-    }
-    for (key, tpid) in [("tpid", config.tpid), ("inner_tpid", config.inner_tpid)] {
-        if tpid.is_some_and(|tpid| !can_announce(tpid)) {
-            let problem = "announces what interfaces carry themselves, and not a tag";
-            errors.push(wrong(ErrorKind::Conflict, key, problem, "write another EtherType, such as 0x8100 or 0x88a8"));
-        }
-    }
-    errors
+/// Only packets with tags are told apart on a port, unless it is a routed side.
+fn lacks_vlan(config: &InterfaceConfig) -> Option<Wrong> {
+    let is_on_port = config.on.as_ref().is_some_and(|port| !is_side(port.as_str()));
+    (is_on_port && config.vlan.is_none()).then(|| {
+        let problem = "is missing: the untagged packets of a port belong to the interface of the port's name";
+        let wrong = Wrong { kind: ErrorKind::Missing, ..Wrong::field("vlan", problem) };
+        wrong.remedy("write the VLAN, or give the port itself the address")
+    })
 }
 
 /// The name of the function that an interface belongs to; none if its port belongs to none, which a warning says.
@@ -190,8 +154,8 @@ impl Loaded {
     /// The function that has the interface of this name, be it declared or the untagged one of a port; none where nobody has it, or a function
     /// that has no interfaces.
     pub(super) fn interface_owner(&self, name: &str) -> Option<&Configured> {
-        let declared = self.interfaces.iter().find(|(known, ..)| known == name);
-        if let Some((_, config, element)) = declared {
+        let declared = self.interfaces.iter().find(|(config, _)| config.name == name);
+        if let Some((config, element)) = declared {
             let owner = owner_of(self, config, element).ok().flatten()?;
             return self.functions().iter().find(|function| function.name() == owner);
         }
@@ -202,7 +166,7 @@ impl Loaded {
 
     /// The names of the interfaces that functions have, declared and untagged ones.
     pub(super) fn interfaces_owned(&self) -> BTreeSet<&str> {
-        let declared = self.interfaces.iter().map(|(name, ..)| name.as_str());
+        let declared = self.interfaces.iter().map(|(config, _)| config.name.as_str());
         let all = self.ports.iter().map(|(name, ..)| name.as_str()).chain(declared);
         all.filter(|name| self.interface_owner(name).is_some()).collect()
     }
@@ -210,23 +174,14 @@ impl Loaded {
     /// The declared interfaces as functions see them. Of ports that functions share, the untagged interfaces are among them, and that those of a
     /// routed side are nobody's, unless an interface is declared for them.
     pub(crate) fn interface_infos(&self) -> Vec<InterfaceInfo> {
-        let info = |(name, config, element): &DeclaredInterface| {
-            Some(InterfaceInfo {
-                name: name.clone(),
-                on: config.on.as_ref().map(ToString::to_string),
-                of: owner_of(self, config, element).ok().flatten()?,
-                tags: config.tags(),
-                addresses: config.address.0.clone(),
-                vrf: config.vrf.clone(),
-                mtu: config.mtu,
-                up: config.up,
-                place: element.place().clone(),
-            })
+        let info = |(config, element): &DeclaredInterface| {
+            let owner = owner_of(self, config, element).ok().flatten()?;
+            Some(InterfaceInfo::of(config, owner, element.place().clone()))
         };
         let is_on = |name: &str, config: &InterfaceConfig| config.on.as_ref().is_some_and(|on| on.as_str() == name);
         let untagged = |(name, config, element): &DeclaredPort| {
             let all: Vec<&Configured> = self.functions_on(name).collect();
-            let has_own = self.interfaces.iter().any(|(_, config, _)| is_on(name, config) && config.vlan.is_none());
+            let has_own = self.interfaces.iter().any(|(config, _)| is_on(name, config) && config.vlan.is_none());
             let (is_side, is_shared) = (is_side(name), all.len() > 1);
             let is_told = if is_side { !has_own } else { is_shared };
             if !is_told || !all.iter().all(|function| function.has_interfaces_on(name)) {
@@ -251,7 +206,7 @@ impl Loaded {
     /// Bytes of the tags that declared interfaces put into frames of a port.
     pub(super) fn tag_bytes(&self, port: &str) -> u16 {
         let on_it =
-            self.interfaces.iter().filter(|(_, config, _)| config.on.as_ref().is_some_and(|on| on.as_str() == port));
-        on_it.map(|(_, config, _)| TAG_LEN * config.tags().len() as u16).max().unwrap_or(0)
+            self.interfaces.iter().filter(|(config, _)| config.on.as_ref().is_some_and(|on| on.as_str() == port));
+        on_it.map(|(config, _)| TAG_LEN * config.tags().len() as u16).max().unwrap_or(0)
     }
 }

@@ -52,11 +52,13 @@ fn overlaps(loaded: &Loaded) -> Vec<ConfigError> {
         let ours = loaded.ports.iter().filter(|(name, config, _)| {
             loaded.untagged_owner(name, config.of.as_deref()).is_some_and(|owner| owner == function.name())
         });
-        let on_ours =
-            loaded.interfaces.iter().filter(|(name, config, _)| config.on.is_some() && of_ours.contains(name.as_str()));
+        let on_ours = loaded
+            .interfaces
+            .iter()
+            .filter(|(config, _)| config.on.is_some() && of_ours.contains(config.name.as_str()));
         let networks = ours
             .map(|(name, config, element)| (name, &config.address, element))
-            .chain(on_ours.map(|(name, config, element)| (name, &config.address, element)));
+            .chain(on_ours.map(|(config, element)| (&config.name, &config.address, element)));
         let mut networks: Vec<Network<'_>> = networks
             .flat_map(|(port, addresses, element)| {
                 addresses.0.iter().map(move |&address| Network { port, element, address })

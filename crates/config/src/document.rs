@@ -70,7 +70,7 @@ impl Kind {
         Self::new(name, schema, Naming::Named)
     }
 
-    /// The same with names by a rule of their own.
+    /// The same with names by a rule of their own, of which the schema may have the key already.
     pub fn named_by(name: &'static str, rule: &'static Pattern, schema: Schema) -> Self {
         Self::of(name, rule, schema, Naming::Named)
     }
@@ -97,7 +97,10 @@ impl Kind {
         };
         let text = Type::Text { length: Length::ANY, pattern: Some(rule) };
         let doc = "The name, which must be the only one of its kind: it is what a reload knows the element by.";
-        schema.keys.insert(0, KeySchema::new("name", text, presence, Change::RestartProcess, doc));
+        match schema.keys.iter_mut().find(|key| key.name == "name") {
+            Some(own) => own.holds = text,
+            None => schema.keys.insert(0, KeySchema::new("name", text, presence, Change::RestartProcess, doc)),
+        }
         Self { name, schema, naming }
     }
 

@@ -187,6 +187,23 @@ impl Scalar for IpNet {
 pub struct InterfaceAddress(IpNet);
 
 impl InterfaceAddress {
+    /// An address with its length.
+    ///
+    /// # Errors
+    /// No device can have it.
+    pub fn of(net: IpNet) -> Result<Self, Malformed> {
+        if net.prefix_len() == 0 {
+            return Err(Malformed::because("has a prefix length of 0, so that every address would be its neighbour"));
+        }
+        if net.addr().is_multicast() || net.addr().is_unspecified() {
+            return Err(Malformed::because("is not the address of a host"));
+        }
+        match net {
+            IpNet::V4(v4) => no_host(&v4).map_or(Ok(Self(net)), Err),
+            IpNet::V6(_) => Ok(Self(net)),
+        }
+    }
+
     /// The address.
     pub fn address(self) -> IpAddr {
         self.0.addr()
@@ -222,17 +239,7 @@ impl Scalar for InterfaceAddress {
         let (address, length) = split_length::<Self>(text)?;
         let address = IpAddr::from_str(address).map_err(|_| Malformed::not::<Self>())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
-        let net = IpNet::new(address, length).map_err(|_| too_long(length, most))?;
-        if length == 0 {
-            return Err(Malformed::because("has a prefix length of 0, so that every address would be its neighbour"));
-        }
-        if address.is_multicast() || address.is_unspecified() {
-            return Err(Malformed::because("is not the address of a host"));
-        }
-        match net {
-            IpNet::V4(v4) => no_host(&v4).map_or(Ok(Self(net)), Err),
-            IpNet::V6(_) => Ok(Self(net)),
-        }
+        Self::of(IpNet::new(address, length).map_err(|_| too_long(length, most))?)
     }
 }
 

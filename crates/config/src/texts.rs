@@ -63,10 +63,13 @@ impl Type {
     fn text_as_value(&self, text: &str) -> Result<Value, Malformed> {
         match self {
             Type::Integer { min, max } => {
-                let digits = text.strip_prefix('-').unwrap_or(text);
-                let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+                let hexadecimal = text.strip_prefix("0x");
+                let digits = hexadecimal.or_else(|| text.strip_prefix('-')).unwrap_or(text);
+                let is_digit = if hexadecimal.is_some() { u8::is_ascii_hexdigit } else { u8::is_ascii_digit };
+                let is_number = !digits.is_empty() && digits.bytes().all(|byte| is_digit(&byte));
                 let not = || Malformed::because(format!("is not {}", self.expected()));
-                match text.parse::<i64>().ok().filter(|_| is_number) {
+                let number = hexadecimal.map_or_else(|| text.parse(), |digits| i64::from_str_radix(digits, 16));
+                match number.ok().filter(|_| is_number) {
                     Some(number) if (min..=max).contains(&&number) => Ok(Value::Integer(number)),
                     None if !is_number => Err(not()),
                     _ => Err(Malformed { kind: ErrorKind::OutOfRange, ..not() }),
@@ -114,11 +117,12 @@ mod tests {
     fn texts_are_read_as_the_type_says() {
         let number = u16::within(u16::describe(), 1..=4094);
         assert_eq!(read::<u16>(&number, &["4094"]), Ok(4094));
-        for text in ["", "+1", "x", "1.5", " 1", "-"] {
+        assert_eq!(read::<u16>(&number, &["0xFfe"]), Ok(4094), "as a script may write it");
+        for text in ["", "+1", "x", "1.5", " 1", "-", "0x", "0x+1", "-0x1", "0xg", "ff"] {
             let told = vec![format!("{text}: Malformed is not an integer from 1 to 4094")];
             assert_eq!(read::<u16>(&number, &[text]), Err(told));
         }
-        for text in ["0", "4095", "-1", "99999999999999999999"] {
+        for text in ["0", "4095", "-1", "99999999999999999999", "0x1000", "0xffffffffffffffffff"] {
             let told = vec![format!("{text}: OutOfRange is not an integer from 1 to 4094")];
             assert_eq!(read::<u16>(&number, &[text]), Err(told));
         }

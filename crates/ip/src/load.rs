@@ -18,7 +18,7 @@ use crate::config::{Settings, Virtual};
 use crate::lines::Lines;
 use crate::state::addresses::Addresses;
 use crate::state::advertise::Advertise;
-use crate::state::checks::{RAISE_MTU, Wrong, add, too_small};
+use crate::state::checks::{RAISE_MTU, Wrong, add, too_small, wrong_beside};
 use crate::state::links::{WantedInterface, tag_room};
 use crate::state::static_routes::StaticRoute;
 use crate::state::via::{NamedNeighbor, Via};
@@ -248,29 +248,10 @@ impl Loader<'_> {
                 ConfigError::new(kind, &info.place, format!("{title}.{key}"), problem)
             };
             let port = info.on.as_ref().and_then(|on| ports.iter().zip(0..).find(|(port, _)| port.name == *on));
-            if let (Some((port, _)), Some(mtu)) =
-                (port, info.mtu.filter(|mtu| port.is_some_and(|(port, _)| *mtu > port.mtu)))
-            {
-                let problem = format!("{mtu} is more than the MTU of port \"{}\", which is {}", port.name, port.mtu);
-                self.errors.push(
-                    error(ErrorKind::OutOfRange, "mtu", problem)
-                        .remedy("give the port a larger one, or this a smaller one"),
-                );
-            }
             let told = format!("interface \"{}\"", info.name);
             let vrf = self.vrf_of(info.vrf.as_deref(), &told, |_, kind, problem| error(kind, "vrf", problem));
             let addresses =
                 self.addresses_of((&told, vrf), &info.addresses, |_, kind, problem| error(kind, "address", problem));
-            let mtu = info.mtu.or(port.map(|(port, _)| port.mtu)).unwrap_or(u16::MAX);
-            if let Some(problem) = too_small(&told, mtu, &addresses) {
-                self.errors.push(error(ErrorKind::Conflict, "mtu", problem).remedy(RAISE_MTU));
-            }
-            let wide = addresses.iter().find(|net| info.on.is_none() && net.prefix_len() < net.max_prefix_len());
-            if let Some(net) = wide {
-                let problem = format!("{net} is a network, and none is connected to a loopback");
-                let remedy = format!("write {}/{}", net.addr(), net.max_prefix_len());
-                self.errors.push(error(ErrorKind::Conflict, "address", problem).remedy(remedy));
-            }
             let fresh = Fresh {
                 name: info.name.clone(),
                 port: port.map(|(_, position)| position),
@@ -280,6 +261,13 @@ impl Loader<'_> {
                 enabled: info.up,
                 tunnel: None,
             };
+            let wrong = wrong_beside(port.map(|(port, _)| port), &fresh, &addresses);
+            let is_placed = info.on.is_none() || port.is_some();
+            let wrong = wrong
+                .into_iter()
+                .filter(|_| is_placed)
+                .map(|wrong| error(wrong.kind, wrong.field, wrong.problem).remedy(wrong.remedy));
+            self.errors.extend(wrong);
             self.interfaces.push(WantedInterface { fresh, addresses });
         }
         let (count, limit) = (self.interfaces.len(), self.config.limits.interfaces);

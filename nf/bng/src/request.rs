@@ -87,7 +87,7 @@ impl Control {
         let all = arguments.as_array().map_or(std::slice::from_ref(arguments), Vec::as_slice);
         for one in all {
             let Some((on, link)) = weir_ip::requested_tags(one) else { continue };
-            let Ok(port) = self.registry.settings().position(Some(on)) else { continue };
+            let Ok(port) = self.registry.settings().position(Some(on.as_str())) else { continue };
             let there = self.registry.settings().line_with(port, link).and_then(|tags| self.registry.by_tags(tags));
             if let Some(there) = there {
                 let (name, line) = (one.get("name").and_then(Value::as_str), self.registry.named(there.tags));

@@ -297,7 +297,7 @@ fn a_loopback_is_no_network() {
     assert_eq!(
         wrong(&[wide, interface("left.5", Some("left"), &[(C, 5)], &["10.0.0.1/32", "2001:db8::ff:1/128", "::1/64"])]),
         [
-            "test.lua:3: interface[\"right.5\"].mtu: 1501 is more than the MTU of port \"right\", which is 1500; give the port a larger one, or this a smaller one",
+            "test.lua:3: interface[\"right.5\"].mtu: 1501 is more than the MTU of port \"right\" behind these tags, which is 1500; give the port a larger one, or this a smaller one",
             "test.lua:3: interface[\"left.5\"].address: interface \"left.5\" has the address 10.0.0.1/32, and port \"left\" has the same address; give each interface a network of its own",
             "test.lua:3: interface[\"left.5\"].address: interface \"left.5\": ::1 is not a unicast address",
         ]
@@ -368,7 +368,7 @@ fn interfaces_come_and_go_at_run_time() {
         saved[0],
         (
             "interface add".to_owned(),
-            json!({ "name": "right.5", "on": "right", "vlan": "5", "tpid": "0x8100", "address": ["10.5.0.1/24"] })
+            json!({ "name": "right.5", "on": "right", "vlan": 5, "address": ["10.5.0.1/24"], "up": true })
         )
     );
     // It is there after a reload, be it one that changes or one that rebuilds; the configuration does not know it.
@@ -397,6 +397,37 @@ fn interfaces_come_and_go_at_run_time() {
     rig.settle();
     rig.sent(1);
     assert_eq!(send(&mut rig), 1);
+    rig.finish();
+}
+
+#[test]
+fn requests_have_the_words_of_the_configuration_and_some_beside() {
+    let rig = Rig::new(PORTS, json!({ "neighbor_timers": { "own_probes": 0 } }));
+    let saved = |rig: &Rig| -> Vec<Value> {
+        let saved = all_rows(rig.instance.save());
+        saved.iter().for_each(|saved| assert_eq!(saved.entry.as_ref(), Some(&saved.arguments), "as it is declared"));
+        saved.into_iter().map(|saved| saved.arguments).collect()
+    };
+    let both = [
+        json!({ "name": "x", "on": "right", "vlan": 7, "inner_vlan": 9, "inner_tpid": 0x88a8, "mtu": 1400, "up": false }),
+        json!({ "name": "x", "on": "right", "vlan": "7", "inner-vlan": "9", "inner-tpid": "0x88a8", "mtu": "1400", "state": "down" }),
+    ];
+    for arguments in both {
+        add(&rig, arguments).unwrap();
+        let all = json!({
+            "name": "x", "on": "right", "vlan": 7, "tpid": 0x88a8, "inner_vlan": 9, "inner_tpid": 0x88a8, "mtu": 1400, "up": false,
+        });
+        assert_eq!(saved(&rig), [all]);
+        rig.request("interface set", json!({ "name": "x", "mtu": "port", "state": "up" })).unwrap();
+        let set = saved(&rig).remove(0);
+        assert_eq!((set.get("mtu"), &set["up"]), (None, &json!(true)));
+        rig.request("interface set", json!({ "name": "x", "mtu": "1300", "up": "false", "address": "10.5.0.1/24" }))
+            .unwrap();
+        rig.request("interface set", json!({ "name": "x", "mtu": "none" })).unwrap();
+        let set = saved(&rig).remove(0);
+        assert_eq!((set.get("mtu"), &set["up"], &set["address"]), (None, &json!(false), &json!(["10.5.0.1/24"])));
+        rig.request("interface del", json!({ "name": "x" })).unwrap();
+    }
     rig.finish();
 }
 
@@ -435,25 +466,28 @@ fn what_is_wrong_with_an_interface_is_said_and_changes_nothing() {
             "\"5\" is not a name (a letter, then up to 31 letters, digits, -, _, . or :); write one such as lan.100",
         ),
         (with("on", json!("middle")), "\"middle\" is no port of this router; its ports are left, right"),
-        (with("vlan", json!("0")), "vlan \"0\" is not allowed; write a number from 1 to 4094"),
-        (with("vlan", json!("4095")), "vlan \"4095\" is not allowed; write a number from 1 to 4094"),
+        (with("vlan", json!("0")), "vlan: \"0\" is not an integer from 1 to 4094"),
+        (with("vlan", json!("4095")), "vlan: \"4095\" is not an integer from 1 to 4094"),
         (with("vlan", json!("100")), "right.5: interface \"right.100\" has the same tags on the same port"),
-        (with("tpid", json!("0x0599")), "tpid \"0x0599\" is not allowed; write a number from 1536 to 65535"),
+        (with("tpid", json!("0x0599")), "tpid: \"0x0599\" is not an integer from 1536 to 65535"),
         (
             with("tpid", json!("0x0800")),
-            "tpid \"0x0800\" announces what interfaces carry themselves, and not a tag; write another",
+            "tpid: announces what interfaces carry themselves, and not a tag; write another EtherType, such as 0x8100 or 0x88a8",
         ),
-        (with("inner-tpid", json!("0x8100")), "inner-vlan is missing: inner-tpid belongs to it"),
-        (with("mtu", json!("1501")), "mtu 1501 is more than port right carries behind these tags; write at most 1500"),
-        (with("mtu", json!("67")), "mtu \"67\" is not allowed; write a number from 68 to 9198"),
+        (with("inner-tpid", json!("0x8100")), "inner_tpid: is that of no tag; write inner_vlan, or leave it out"),
+        (
+            with("mtu", json!("1501")),
+            "mtu: 1501 is more than the MTU of port \"right\" behind these tags, which is 1500; give the port a larger one, or this a smaller one",
+        ),
+        (with("mtu", json!("67")), "mtu: \"67\" is not an integer from 68 to 9198"),
         (with("state", json!("on")), "state \"on\" is not allowed; write up or down"),
         (with("address", json!("10.0.0.7/24")), "10.0.0.7/24: interface left has the same network; choose another"),
         (with("address", json!(["10.9.0.1/24", "10.9.0.1/25"])), "10.9.0.1/25 is given twice; leave one out"),
         (
             json!({ "name": "lo1", "address": "10.9.0.1/24" }),
-            "10.9.0.1/24 is a network, and none is connected to a loopback; write 10.9.0.1/32",
+            "address: 10.9.0.1/24 is a network, and none is connected to a loopback; write 10.9.0.1/32",
         ),
-        (json!({ "name": "lo1", "vlan": "5" }), "on is missing: tags are those of packets on a port"),
+        (json!({ "name": "lo1", "vlan": "5" }), "on: is missing: tags are those of packets on a port; name the port"),
         (
             json!({ "name": "x", "on": "right" }),
             "vlan is missing: interface right has the untagged packets of its port",

@@ -1,87 +1,52 @@
 //! Interfaces that are added, changed and deleted at run time.
 
 use ipnet::IpNet;
-use serde_json::{Value, json};
-use weir_config::{INTERFACE_NAME, InterfaceAddress};
-use weir_net::RouteSource;
-use weir_stage::interface::can_announce;
-use weir_stage::{Argument, Collection, Saved, Verb};
+use serde_json::Value;
+use weir_config::{INTERFACE_NAME, InterfaceAddress, OneOrMany, PortName};
+use weir_net::{DEFAULT_VRF, RouteSource};
+use weir_stage::{Argument, Collection, Entry as _, InterfaceConfig, Saved, Verb};
 
-use super::vrf_of;
+use super::find_vrf;
 use crate::state::Control;
-use crate::state::checks::{Wrong, check_address, too_small};
+use crate::state::checks::{Wrong, check_address, wrong_beside};
 use crate::state::links::WantedInterface;
 use crate::state::own::nets;
-use crate::{Fresh, InterfaceId, Tag, Tags, tags_of};
-
-const NAME: Argument = Argument {
-    name: "name",
-    keyword: None,
-    required: true,
-    many: false,
-    help: "The interface's name, such as lan.100",
-};
-
-const fn option(name: &'static str, help: &'static str) -> Argument {
-    Argument { name, keyword: Some(name), required: false, many: false, help }
-}
-
-const ADDRESS: Argument = Argument {
-    many: true,
-    ..option("address", "An address of it, with the length of its network, such as 10.0.100.1/24; several may be given")
-};
-
-const MTU: Argument = option("mtu", "The largest IP packet that leaves by it, bytes; `port` for that of its port");
-
-const STATE: Argument = option("state", "`up` or `down`: nothing comes or goes by one that is down");
+use crate::{Fresh, InterfaceId, Port, Tag, Tags, tags_of};
 
 /// Interfaces, which the configuration declares beside its functions.
-const INTERFACES: Collection = Collection {
-    noun: "interface",
-    key: "interface",
-    is_list: false,
-    file_key: "interface",
-    fields: &[
-        NAME,
-        option("on", "Its port; a loopback without"),
-        option("vlan", "The VLAN in its tag, or in the outer one of two: 1 to 4094"),
-        option("inner-vlan", "The VLAN in the inner tag"),
-        option(
-            "tpid",
-            "The EtherType that announces the tag; 0x8100 of one tag, 0x88a8 of the outer of two when absent",
-        ),
-        option("inner-tpid", "That of the inner tag; 0x8100 when absent"),
-        ADDRESS,
-        option("vrf", "The VRF that it is in; the default one when absent"),
-        MTU,
-        STATE,
-    ],
-    has_labels: false,
-};
+const INTERFACES: Collection = Collection::of::<InterfaceConfig>("interface", "interface");
 
-pub(super) const ADD: Verb = Verb {
-    noun: INTERFACES.noun,
-    action: "add",
-    arguments: INTERFACES.fields,
-    help: "Adds an interface: packets with VLAN tags on a port, or a loopback",
-    batch: true,
-};
+const fn also(word: &'static str, help: &'static str) -> Argument {
+    Argument { name: word, keyword: Some(word), required: false, many: false, help }
+}
 
-pub(super) const SET: Verb = Verb {
-    noun: INTERFACES.noun,
-    action: "set",
-    arguments: &[NAME, ADDRESS, MTU, STATE],
-    help: "Changes an interface; addresses that are given take the place of all that it had",
-    batch: true,
-};
+/// Words that requests have beside those of the configuration, and that [`as_configured`] knows the meaning of.
+const ALSO: &[Argument] = &[
+    also("state", "`up` or `down`, which is `up true` or `up false`"),
+    also("inner-vlan", "Another word for inner_vlan"),
+    also("inner-tpid", "Another word for inner_tpid"),
+];
 
-pub(super) const DEL: Verb = Verb {
-    noun: INTERFACES.noun,
-    action: "del",
-    arguments: &[NAME],
-    help: "Deletes an interface that was added at run time, with its addresses and neighbours",
-    batch: true,
-};
+/// What is said of an interface, but the last: of which function it is. A request is one function's.
+const SAID: &[&str] = InterfaceConfig::NAMES.split_at(InterfaceConfig::NAMES.len() - 1).0;
+
+pub(super) const ADD: Verb = INTERFACES.verb(
+    "add",
+    const { &Argument::these::<{ SAID.len() + ALSO.len() }>(InterfaceConfig::FIELDS, SAID, ALSO) },
+    "Adds an interface: packets with VLAN tags on a port, or a loopback",
+);
+
+pub(super) const SET: Verb = INTERFACES.verb(
+    "set",
+    const { &Argument::these::<5>(InterfaceConfig::FIELDS, &["name", "address", "mtu", "up"], &[ALSO[0]]) },
+    "Changes an interface; addresses that are given take the place of all that it had. The word `none` takes a value away",
+);
+
+pub(super) const DEL: Verb = INTERFACES.verb(
+    "del",
+    InterfaceConfig::KEYS,
+    "Deletes an interface that was added at run time, with its addresses and neighbours",
+);
 
 /// One change, understood.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,22 +58,23 @@ pub(crate) enum Change {
 }
 
 pub(super) fn understand(control: &Control, action: &str, arguments: &Value) -> Result<Change, String> {
-    let name: String = arguments.get("name").and_then(Value::as_str).ok_or("name is missing")?.to_owned();
+    let arguments = &as_configured(arguments)?;
+    let mut source = INTERFACES.arguments(arguments);
+    let key = InterfaceConfig::read_key(&mut source);
+    let (name,) = source.finish(key)?;
     match action {
-        "add" => add(control, name, arguments).map(Change::Add),
+        "add" => add(control, read(arguments, None)?).map(Change::Add),
         "set" => {
             let id = find(control, &name)?;
             let before = wanted_of(control, id).ok_or("the interface is gone")?;
-            let fresh = Fresh {
-                mtu: mtu_of(arguments, before.fresh.mtu)?,
-                enabled: state_of(arguments)?.unwrap_or(before.fresh.enabled),
-                ..before.fresh
+            let config = config_of(control, &before);
+            let said = read(arguments, Some(&config))?;
+            let fresh = Fresh { mtu: said.mtu, enabled: said.up, ..before.fresh };
+            let addresses = match said.address == config.address {
+                true => before.addresses,
+                false => addresses_of(control, &said.address, &fresh, Some(id))?,
             };
-            let addresses = match arguments.get("address") {
-                Some(_) => addresses_of(control, arguments, &fresh, Some(id))?,
-                None => before.addresses,
-            };
-            check_mtu(control, &fresh, &addresses)?;
+            check(control, &fresh, &addresses)?;
             Ok(Change::Set(id, WantedInterface { fresh, addresses }))
         }
         "del" => {
@@ -122,6 +88,30 @@ pub(super) fn understand(control: &Control, action: &str, arguments: &Value) -> 
     }
 }
 
+/// What a request says, in the words of the configuration: `inner-vlan` is `inner_vlan`, `mtu port` is `mtu none`, `state down` is `up false`.
+fn as_configured(arguments: &Value) -> Result<Value, String> {
+    let said = |(word, value): (&String, &Value)| {
+        let (word, value) = match (word.as_str(), value.as_str()) {
+            ("state", Some("up")) => ("up", true.into()),
+            ("state", Some("down")) => ("up", false.into()),
+            ("state", _) => return Err(format!("state {value} is not allowed; write up or down")),
+            ("mtu", Some("port")) => ("mtu", "none".into()),
+            ("inner-vlan", _) => ("inner_vlan", value.clone()),
+            ("inner-tpid", _) => ("inner_tpid", value.clone()),
+            (word, _) => (word, value.clone()),
+        };
+        Ok((word.to_owned(), value))
+    };
+    arguments.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()).map(said).collect()
+}
+
+/// The interface that a request describes; what it does not say is as `before`.
+fn read(arguments: &Value, before: Option<&InterfaceConfig>) -> Result<InterfaceConfig, String> {
+    let mut source = INTERFACES.arguments(arguments);
+    let said = InterfaceConfig::read_from(&mut source, before);
+    source.finish(said)
+}
+
 pub(super) fn find(control: &Control, name: &str) -> Result<InterfaceId, String> {
     let found = control.interfaces.find(name).map(|interface| interface.id);
     found.ok_or_else(|| format!("there is no interface {name}; `show interfaces` lists them"))
@@ -133,31 +123,59 @@ fn wanted_of(control: &Control, id: InterfaceId) -> Option<WantedInterface> {
     Some(WantedInterface { fresh, addresses: nets(control, id) })
 }
 
-fn add(control: &Control, name: String, arguments: &Value) -> Result<WantedInterface, String> {
-    if control.interfaces.find(&name).is_some() {
+/// An interface as a configuration would declare it.
+fn config_of(control: &Control, wanted: &WantedInterface) -> InterfaceConfig {
+    let WantedInterface { fresh, addresses } = wanted;
+    let port = port_of(control, fresh).map(|port| PortName::new(&port.name));
+    let (outer, inner) = (fresh.tags.outer(), fresh.tags.inner());
+    let of_tag = |tag: Tag, number: u16| tag.is_some().then_some(number);
+    let config = InterfaceConfig {
+        name: fresh.name.clone(),
+        on: port,
+        vlan: of_tag(outer, outer.vlan),
+        inner_vlan: of_tag(inner, inner.vlan),
+        tpid: None,
+        inner_tpid: None,
+        address: OneOrMany(addresses.iter().filter_map(|net| InterfaceAddress::of(*net).ok()).collect()),
+        vrf: (fresh.vrf != DEFAULT_VRF).then(|| control.vrf_name(fresh.vrf).to_owned()),
+        mtu: fresh.mtu,
+        up: fresh.enabled,
+        of: None,
+    };
+    match tags_of(&config.tags()) == fresh.tags {
+        true => config,
+        false => InterfaceConfig { tpid: of_tag(outer, outer.tpid), inner_tpid: of_tag(inner, inner.tpid), ..config },
+    }
+}
+
+fn add(control: &Control, said: InterfaceConfig) -> Result<WantedInterface, String> {
+    let name = &said.name;
+    if control.interfaces.find(name).is_some() {
         return Err(format!("there is an interface {name} already; `interface set` changes it"));
     }
-    if !(INTERFACE_NAME.matches)(&name) {
+    if !(INTERFACE_NAME.matches)(name) {
         return Err(format!("\"{name}\" is not {}; write one such as {}", INTERFACE_NAME.what, INTERFACE_NAME.example));
     }
-    let port = match arguments.get("on").and_then(Value::as_str) {
-        None => None,
-        Some(on) => Some(position_of(control, on)?),
-    };
-    let tags = tags(arguments)?;
-    match (port, tags.count()) {
-        (Some(port), 0) if let Some(own) = control.interfaces.with_tags(port, Tags::NONE) => {
-            return Err(format!("vlan is missing: interface {} has the untagged packets of its port", own.name()));
-        }
-        (None, 1..) => return Err("on is missing: tags are those of packets on a port".to_owned()),
-        _ => {}
+    let port = said.on.as_ref().map(|on| position_of(control, on.as_str())).transpose()?;
+    if let Some(wrong) = said.wrong().first() {
+        return Err(wrong.to_string());
     }
-    let (vrf, mtu, enabled) = (vrf_of(control, arguments)?, mtu_of(arguments, None)?, state_of(arguments)?);
-    let fresh = Fresh { name, port, tags, vrf, mtu, enabled: enabled.unwrap_or(true), tunnel: None };
-    let addresses = addresses_of(control, arguments, &fresh, None)?;
-    check_mtu(control, &fresh, &addresses)?;
+    let tags = tags_of(&said.tags());
+    let untagged = port.filter(|_| tags == Tags::NONE).and_then(|port| control.interfaces.with_tags(port, tags));
+    if let Some(own) = untagged {
+        return Err(format!("vlan is missing: interface {} has the untagged packets of its port", own.name()));
+    }
+    let vrf = said.vrf.as_deref().map_or(Ok(DEFAULT_VRF), |name| find_vrf(control, name))?;
+    let fresh = Fresh { name: said.name, port, tags, vrf, mtu: said.mtu, enabled: said.up, tunnel: None };
+    let addresses = addresses_of(control, &said.address, &fresh, None)?;
+    check(control, &fresh, &addresses)?;
     check_others(control, &fresh)?;
     Ok(WantedInterface { fresh, addresses })
+}
+
+/// The port of an interface.
+fn port_of<'c>(control: &'c Control, fresh: &Fresh) -> Option<&'c Port> {
+    control.interfaces.ports().get(usize::from(fresh.port?))
 }
 
 fn position_of(control: &Control, name: &str) -> Result<u8, String> {
@@ -170,68 +188,21 @@ fn position_of(control: &Control, name: &str) -> Result<u8, String> {
 }
 
 /// The port and the tags of an interface that a request would add; none if it says no port, or nothing that could be.
-pub fn requested_tags(arguments: &Value) -> Option<(&str, Tags)> {
-    Some((arguments.get("on")?.as_str()?, tags(arguments).ok()?))
+pub fn requested_tags(arguments: &Value) -> Option<(PortName, Tags)> {
+    let said = read(&as_configured(arguments).ok()?, None).ok()?;
+    let tags = tags_of(&said.tags());
+    Some((said.on?, tags))
 }
 
-fn tags(arguments: &Value) -> Result<Tags, String> {
-    let vlan = |key: &str| match arguments.get(key) {
-        None => Ok(None),
-        Some(_) => number(arguments, key, 1, 4094).map(Some),
-    };
-    let tpid = |key: &str| match arguments.get(key) {
-        None => Ok(None),
-        Some(text) => match number(arguments, key, 0x0600, 0xffff)? {
-            tpid if can_announce(tpid) => Ok(Some(tpid)),
-            _ => Err(format!("{key} {text} announces what interfaces carry themselves, and not a tag; write another")),
-        },
-    };
-    let (outer, inner) = ((vlan("vlan")?, tpid("tpid")?), (vlan("inner-vlan")?, tpid("inner-tpid")?));
-    if outer == (None, outer.1) && (outer.1, inner) != (None, (None, None)) {
-        return Err("vlan is missing: what is said of tags belongs to it".to_owned());
-    }
-    if inner.0.is_none() && inner.1.is_some() {
-        return Err("inner-vlan is missing: inner-tpid belongs to it".to_owned());
-    }
-    Ok(tags_of(&weir_stage::interface::tags(outer, inner)))
-}
-
-/// A number in decimal digits, or in hexadecimal ones behind `0x`.
-fn number(arguments: &Value, key: &str, least: u16, most: u16) -> Result<u16, String> {
-    let text = arguments.get(key).and_then(Value::as_str).unwrap_or_default();
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u16::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    };
-    number
-        .filter(|number| (least..=most).contains(number))
-        .ok_or_else(|| format!("{key} \"{text}\" is not allowed; write a number from {least} to {most}"))
-}
-
-fn mtu_of(arguments: &Value, otherwise: Option<u16>) -> Result<Option<u16>, String> {
-    match arguments.get("mtu").and_then(Value::as_str) {
-        None => Ok(otherwise),
-        Some("port") => Ok(None),
-        Some(_) => number(arguments, "mtu", 68, 9198).map(Some),
-    }
-}
-
-fn check_mtu(control: &Control, fresh: &Fresh, addresses: &[IpNet]) -> Result<(), String> {
-    let port = fresh.port.and_then(|port| control.interfaces.ports().get(usize::from(port)));
-    let Some(port) = port else { return Ok(()) };
-    let most = crate::interfaces::most_mtu(port, fresh.tags);
-    match fresh.mtu {
-        Some(mtu) if mtu > most => {
-            Err(format!("mtu {mtu} is more than port {} carries behind these tags; write at most {most}", port.name))
-        }
-        mtu => too_small(&format!("interface {}", fresh.name), mtu.unwrap_or(most), addresses).map_or(Ok(()), Err),
-    }
+/// Nothing is wrong with an interface beside its port.
+fn check(control: &Control, fresh: &Fresh, addresses: &[IpNet]) -> Result<(), String> {
+    let wrong = wrong_beside(port_of(control, fresh), fresh, addresses);
+    wrong.first().map_or(Ok(()), |wrong| Err(wrong.to_string()))
 }
 
 /// No other function that shares the port has the tags.
 fn check_others(control: &Control, fresh: &Fresh) -> Result<(), String> {
-    let port = fresh.port.and_then(|port| control.interfaces.ports().get(usize::from(port)));
-    let Some(port) = port else { return Ok(()) };
+    let Some(port) = port_of(control, fresh) else { return Ok(()) };
     if fresh.name == port.name {
         return Err(format!("\"{}\" is the name of the port; choose another", port.name));
     }
@@ -244,34 +215,15 @@ fn check_others(control: &Control, fresh: &Fresh) -> Result<(), String> {
     }
 }
 
-fn state_of(arguments: &Value) -> Result<Option<bool>, String> {
-    match arguments.get("state").and_then(Value::as_str) {
-        None => Ok(None),
-        Some("up") => Ok(Some(true)),
-        Some("down") => Ok(Some(false)),
-        Some(other) => Err(format!("state \"{other}\" is not allowed; write up or down")),
-    }
-}
-
 /// The addresses that are given; none of them may be another interface's, or lie in the same network as one of another interface of the VRF.
 fn addresses_of(
     control: &Control,
-    arguments: &Value,
+    given: &[InterfaceAddress],
     fresh: &Fresh,
     of: Option<InterfaceId>,
 ) -> Result<Vec<IpNet>, String> {
-    let mut arguments = INTERFACES.arguments(arguments);
-    let given = arguments.list::<InterfaceAddress>("address");
     let mut found: Vec<IpNet> = Vec::new();
-    for address in arguments.finish(given)? {
-        let net = address.net();
-        if fresh.port.is_none() && net.prefix_len() < net.max_prefix_len() {
-            let whole = net.max_prefix_len();
-            return Err(format!(
-                "{net} is a network, and none is connected to a loopback; write {}/{whole}",
-                net.addr()
-            ));
-        }
+    for net in given.iter().map(|address| address.net()) {
         check_address(control, fresh.vrf, of, net).map_err(|wrong| match wrong {
             Wrong::Bad(bad) => bad.to_string(),
             Wrong::Conflict(other, what) => {
@@ -310,26 +262,6 @@ pub(super) fn apply(control: &mut Control, change: Change, now: u64) -> Result<O
 
 /// An interface that was added at run time, as a request that would add it again.
 pub(crate) fn saved(control: &Control, id: InterfaceId) -> Option<Saved> {
-    let WantedInterface { fresh, addresses } = wanted_of(control, id)?;
-    let mut arguments = json!({ "name": fresh.name });
-    let table = arguments.as_object_mut()?;
-    let port = fresh.port.and_then(|port| control.interfaces.ports().get(usize::from(port)));
-    let mut say = |key: &str, value: Option<String>| {
-        table.extend(value.map(|value| (key.to_owned(), Value::from(value))));
-    };
-    let (outer, inner) = (fresh.tags.outer(), fresh.tags.inner());
-    let tag = |tag: Tag, text: fn(Tag) -> String| tag.is_some().then(|| text(tag));
-    say("on", port.map(|port| port.name.clone()));
-    say("vlan", tag(outer, |tag| tag.vlan.to_string()));
-    say("inner-vlan", tag(inner, |tag| tag.vlan.to_string()));
-    say("tpid", tag(outer, |tag| format!("{:#06x}", tag.tpid)));
-    say("inner-tpid", tag(inner, |tag| format!("{:#06x}", tag.tpid)));
-    say("vrf", (fresh.vrf != weir_net::DEFAULT_VRF).then(|| control.vrf_name(fresh.vrf).to_owned()));
-    say("mtu", fresh.mtu.map(|mtu| mtu.to_string()));
-    say("state", (!fresh.enabled).then(|| "down".to_owned()));
-    if !addresses.is_empty() {
-        let addresses: Vec<String> = addresses.iter().map(IpNet::to_string).collect();
-        table.insert("address".to_owned(), addresses.into());
-    }
-    Some(INTERFACES.saved("add", arguments))
+    let config = config_of(control, &wanted_of(control, id)?);
+    Some(INTERFACES.saved("add", config.to_json().into()))
 }

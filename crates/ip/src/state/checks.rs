@@ -3,13 +3,15 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
+use weir_config::ErrorKind;
 use weir_net::interface::{AddressKind, BadAddress, InterfaceAddress};
 use weir_net::{Family, VrfId};
 
-use crate::InterfaceId;
+use crate::interfaces::most_mtu;
 use crate::state::addresses::Addresses;
 use crate::state::via::Via;
 use crate::state::{Control, Routable};
+use crate::{Fresh, InterfaceId, Port};
 
 /// What is wrong with an MTU where there are addresses of IPv6: "IPv6 requires that every link in the Internet have an MTU of 1280 octets or
 /// greater" (RFC 8200 section 5).
@@ -17,6 +19,29 @@ pub(crate) fn too_small(told: &str, mtu: u16, addresses: &[IpNet]) -> Option<Str
     let has_ipv6 = addresses.iter().any(|net| matches!(net, IpNet::V6(_)));
     (has_ipv6 && mtu < LEAST_IPV6_MTU)
         .then(|| format!("{told} has an IPv6 address and an MTU of {mtu}; IPv6 needs {LEAST_IPV6_MTU} at least"))
+}
+
+/// What is wrong with an interface on a port, or with a loopback.
+pub(crate) fn wrong_beside(port: Option<&Port>, fresh: &Fresh, addresses: &[IpNet]) -> Vec<weir_stage::Wrong> {
+    let mut wrong = Vec::new();
+    let most = port.map_or(u16::MAX, |port| most_mtu(port, fresh.tags));
+    if let (Some(mtu), Some(port)) = (fresh.mtu.filter(|mtu| *mtu > most), port) {
+        let problem =
+            format!("{mtu} is more than the MTU of port \"{}\" behind these tags, which is {most}", port.name);
+        let told = weir_stage::Wrong { kind: ErrorKind::OutOfRange, ..weir_stage::Wrong::field("mtu", problem) };
+        wrong.push(told.remedy("give the port a larger one, or this a smaller one"));
+    }
+    let told = format!("interface \"{}\"", fresh.name);
+    if let Some(problem) = too_small(&told, fresh.mtu.unwrap_or(most), addresses) {
+        wrong.push(weir_stage::Wrong::field("mtu", problem).remedy(RAISE_MTU));
+    }
+    let wide = addresses.iter().find(|net| port.is_none() && net.prefix_len() < net.max_prefix_len());
+    if let Some(net) = wide {
+        let problem = format!("{net} is a network, and none is connected to a loopback");
+        let remedy = format!("write {}/{}", net.addr(), net.max_prefix_len());
+        wrong.push(weir_stage::Wrong::field("address", problem).remedy(remedy));
+    }
+    wrong
 }
 
 /// The smallest MTU of a link that carries IPv6.

@@ -236,6 +236,27 @@ pub const fn arguments<const N: usize>(
     all
 }
 
+impl Argument {
+    /// Those of some arguments that have these names, in the order of the names, and `more` behind them; `N` in all.
+    pub const fn these<const N: usize>(all: &[Argument], names: &[&str], more: &[Argument]) -> [Argument; N] {
+        assert!(names.len() + more.len() == N, "so many arguments are named");
+        let mut these = [Argument { name: "", keyword: None, required: false, many: false, help: "" }; N];
+        let (mut n, mut at) = (0, 0);
+        while n < N {
+            if n >= names.len() {
+                these[n] = more[n - names.len()];
+            } else if is_same(all[at].name, names[n]) {
+                (these[n], at) = (all[at], 0);
+            } else {
+                at += 1;
+                continue;
+            }
+            n += 1;
+        }
+        these
+    }
+}
+
 /// Whether two names are the same.
 const fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 use std::fmt;
 
-use weir_config::{ConfigError, ErrorKind, Errors, FilePath, Row};
+use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Path, Row};
 
 use crate::collection::{Collection, Entry, Site};
 
@@ -58,6 +58,16 @@ impl Wrong {
     pub fn remedy(self, remedy: impl Into<String>) -> Wrong {
         Wrong { remedy: remedy.into(), ..self }
     }
+
+    /// The same of the entry at a place in a declaration.
+    pub fn at(self, element: &Element, entry: &Path<'_>) -> ConfigError {
+        let Wrong { field, kind, problem, remedy } = self;
+        let error = match field {
+            "" => element.error(kind, entry, problem),
+            field => element.error(kind, &entry.field(field), problem),
+        };
+        error.remedy(remedy)
+    }
 }
 
 /// As requests are told.
@@ -100,13 +110,7 @@ impl Collection {
     /// What is wrong with the entry of this number in the list, counted from 1, with its place.
     pub fn at_number(&self, site: Site<'_>, n: u32, wrong: Wrong) -> ConfigError {
         let list = site.path.field(self.key);
-        let entry = list.index(i64::from(n));
-        let Wrong { field, kind, problem, remedy } = wrong;
-        let error = match field {
-            "" => site.element.error(kind, &entry, problem),
-            field => site.element.error(kind, &entry.field(field), problem),
-        };
-        error.remedy(remedy)
+        wrong.at(site.element, &list.index(i64::from(n)))
     }
 
     /// What is wrong with an entry in a row of the file, with its place.
