@@ -1,44 +1,34 @@
 //! `weir acl add` and `del`: one rule more or less in a list, while packets flow.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use weir_config::Scalar;
-use weir_stage::{Argument, Collection, Saved, Verb, Within};
+use weir_stage::{Argument, Collection, Entry as _, Saved, Verb, Within, entry};
 
-const LIST: Argument =
-    Argument { name: "list", keyword: None, required: true, many: false, help: "The name of the access list" };
+entry! {
+    /// A rule of a list, as requests say it.
+    struct ListedRule by (list: String, at: Option<u32>) {
+        /// The name of the access list.
+        list: String = required, live;
+        /// Its position: 1 is the first, which is where it goes when nothing is said.
+        at: Option<u32> = optional, live, range(1..=u32::MAX);
+        /// The rule: permit or deny, then words, each with its value, and log. A router's: protocol, from, to, from-port, to-port, flags,
+        /// fragment, dscp, icmp, police, set-dscp, redirect. A bridge's: from, to, vlan, ethertype, police.
+        rule: Vec<String> = required, live;
+    }
+}
 
-const AT: Argument = Argument {
-    name: "at",
-    keyword: Some("at"),
-    required: false,
-    many: false,
-    help: "Its position: 1 is the first, which is where it goes when nothing is said",
-};
-
-const RULE: Argument = Argument {
-    name: "rule",
-    keyword: Some("rule"),
-    required: true,
-    many: true,
-    help: "The rule: permit or deny, then words, each with its value, and log. A router's: protocol, from, to, from-port, to-port, flags, \
-           fragment, dscp, icmp, police, set-dscp, redirect. A bridge's: from, to, vlan, ethertype, police",
-};
-
-/// The rules of a list, as a file has them.
+/// The rules of a list, as a file has them: by themselves.
 pub static RULES: Collection = Collection {
-    noun: "acl",
-    key: "acls",
-    is_list: true,
     file_key: "rules_csv",
-    fields: &[Argument { keyword: None, many: false, ..RULE }],
-    has_labels: true,
+    fields: const { &[Argument { keyword: None, many: false, ..ListedRule::FIELDS[2] }] },
+    ..Collection::of::<ListedRule>("acl", "acls")
 };
 
 /// Adds a rule.
 pub const ADD: Verb = Verb {
     noun: "acl",
     action: "add",
-    arguments: &[LIST, AT, RULE],
+    arguments: ListedRule::FIELDS,
     help: "Adds a rule to an access list, in front of the one at its position",
     batch: true,
 };
@@ -47,7 +37,16 @@ pub const ADD: Verb = Verb {
 pub const DEL: Verb = Verb {
     noun: "acl",
     action: "del",
-    arguments: &[LIST, Argument { required: true, help: "The position of the rule, as `show acls` tells it", ..AT }],
+    arguments: const {
+        &[
+            ListedRule::KEYS[0],
+            Argument {
+                required: true,
+                help: "The position of the rule, as `show acls` tells it",
+                ..ListedRule::KEYS[1]
+            },
+        ]
+    },
     help: "Deletes a rule that was added at run time",
     batch: true,
 };
@@ -68,43 +67,32 @@ impl<R: Scalar> Change<R> {
     ///
     /// What is wrong with it.
     pub fn of(verb: &str, arguments: &Value) -> Result<(String, Change<R>), String> {
-        let list = arguments.get("list").and_then(Value::as_str).ok_or("list is missing")?.to_owned();
-        let at = position(arguments.get("at").unwrap_or(&Value::Null))?;
+        let mut source = RULES.arguments(arguments);
         if verb == "acl add" {
-            let rule = R::parse(&text(arguments.get("rule").unwrap_or(&Value::Null))).map_err(|wrong| {
+            let said = ListedRule::read_from(&mut source, None);
+            let ListedRule { list, at, rule } = source.finish(said)?;
+            let rule = R::parse(&rule.join(" ")).map_err(|wrong| {
                 let remedy = if wrong.remedy.is_empty() { R::EXAMPLE } else { &wrong.remedy };
                 format!("the rule {}; {remedy}", wrong.problem)
             })?;
-            return Ok((list, Change::Add(rule, at.unwrap_or(0))));
+            return Ok((list, Change::Add(rule, at.map_or(0, place))));
         }
-        Ok((list, Change::Del(at.ok_or("at is missing; `show acls` numbers the rules")?)))
+        let key = ListedRule::read_key(&mut source);
+        let (list, at) = source.finish(key)?;
+        Ok((list, Change::Del(at.map(place).ok_or("at is missing; `show acls` numbers the rules")?)))
     }
 }
 
 /// A position from 1 on, as one from 0 on.
-fn position(at: &Value) -> Result<Option<usize>, String> {
-    let number = match at {
-        Value::Null => return Ok(None),
-        Value::String(text) => text.parse().ok(),
-        other => other.as_u64(),
-    };
-    let number = number.and_then(|number| usize::try_from(number).ok()?.checked_sub(1));
-    number.map(Some).ok_or_else(|| format!("at: {at} is no position; the first rule has 1"))
-}
-
-/// A rule in words, or in one text.
-fn text(rule: &Value) -> String {
-    match rule.as_array() {
-        Some(words) => words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
-        None => rule.as_str().unwrap_or_default().to_owned(),
-    }
+fn place(at: u32) -> usize {
+    at.saturating_sub(1) as usize
 }
 
 /// A rule that was added at run time to a list, at a position from 1 on, as the request that would add it again.
-pub fn saved(list: &str, at: usize, rule: &str) -> Saved {
+pub fn saved(list: &str, at: u32, rule: &str) -> Saved {
     let within = Some(Within { key: "acls", argument: "list" });
-    let arguments = json!({ "list": list, "at": at, "rule": rule });
-    Saved { key: "rules".to_owned(), entry: Some(rule.into()), within, ..RULES.saved("add", arguments) }
+    let said = ListedRule { list: list.to_owned(), at: Some(at), rule: vec![rule.to_owned()] };
+    Saved { key: "rules".to_owned(), entry: Some(rule.into()), within, ..RULES.saved("add", said.to_json().into()) }
 }
 
 /// Why nothing can be done to a list that is none of these.

@@ -62,7 +62,7 @@ fn rules_come_and_go_while_frames_flow() {
     for (told, why) in [
         (del(&rig, 2), "rule 2 of edge stands in the configuration; delete it there and reload"),
         (del(&rig, 3), "edge has 2 rules; `show acls` numbers them"),
-        (del(&rig, 0), "at: 0 is no position; the first rule has 1"),
+        (del(&rig, 0), "at: \"0\" is not an integer from 1 to 4294967295"),
         (rig.request("acl del", json!({ "list": "edge" })), "at is missing; `show acls` numbers the rules"),
         (
             rig.request("acl add", json!({ "list": "egde", "rule": "deny" })),
