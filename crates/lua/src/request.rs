@@ -1,74 +1,79 @@
 //! Changes of scripts' tables at run time: `table add`, `table set`, `table del`; and what is shown and saved of them.
 #![forbid(unsafe_code)]
 
-use std::sync::LazyLock;
-
 use ipnet::IpNet;
 use serde_json::{Value, json};
-use weir_config::{Rate, Schema, Size};
+use weir_config::{Rate, Size};
 use weir_stage::{
-    Argument, Collection, Entries, PIECE, RequestError, Saved, Show, ShowRows, Source as _, TakeBack, Verb, entries,
-    whole,
+    Collection, Entries, Entry as _, PIECE, RequestError, Saved, Show, ShowRows, TakeBack, Verb, columns, entries,
+    entry, whole,
 };
 use weir_table::meter::Bucket;
 
-use crate::book::{Book, Given, Key, Row, Shared, lock};
+use crate::book::{Book, Given, Key, Shared, lock};
 use crate::script::Seats;
-use crate::table_config::{Found, MeterConfig, Number};
-use crate::tables::{Contents, profile};
+use crate::table_config::Number;
+use crate::tables::{Contents, MAX_VALUE, profile};
 
-const TABLE: Argument =
-    Argument { name: "table", keyword: None, required: true, many: false, help: "The table; in a wiring STAGE.TABLE" };
+entry! {
+    /// An entry of a table, as requests say it. The table tells whether its key is a prefix or a number, and what there is for it.
+    struct Stated by (table: String, key: String) {
+        /// The table; in a wiring STAGE.TABLE.
+        table: String = required, live;
+        /// What is looked up: a prefix, a number, or the number of a meter.
+        key: String = required, live;
+        /// What is found for a prefix or a number: from 0 to 2147483646.
+        value: Option<u32> = optional, live, range(0..=MAX_VALUE);
+        /// What a meter lets pass, such as 2Mbit/s.
+        rate: Option<Rate> = optional, live;
+        /// How much of it may come at once, such as 20kB.
+        burst: Option<Size> = optional, live;
+    }
+}
 
-const KEY: Argument = Argument {
-    name: "key",
-    keyword: None,
-    required: true,
-    many: false,
-    help: "What is looked up: a prefix, a number, or the number of a meter",
-};
+impl Stated {
+    fn of(table: &str, key: Key, given: Given) -> Stated {
+        let (value, rate, burst) = match given {
+            Given::Value(value) => (Some(value), None, None),
+            Given::Rate(Bucket { rate, burst }) => (None, Some(Rate::new(rate)), Some(Size::new(burst))),
+        };
+        Stated { table: table.to_owned(), key: key.to_string(), value, rate, burst }
+    }
 
-const VALUE: Argument = Argument {
-    name: "value",
-    keyword: Some("value"),
-    required: false,
-    many: false,
-    help: "What is found for a prefix or a number: from 0 to 2147483646",
-};
-
-const RATE: Argument = Argument {
-    name: "rate",
-    keyword: Some("rate"),
-    required: false,
-    many: false,
-    help: "What a meter lets pass, such as 2Mbit/s",
-};
-
-const BURST: Argument = Argument {
-    name: "burst",
-    keyword: Some("burst"),
-    required: false,
-    many: false,
-    help: "How much of it may come at once, such as 20kB",
-};
-
-const FIELDS: &[Argument] = &[TABLE, KEY, VALUE, RATE, BURST];
+    /// What it says of its key in a table with such contents.
+    fn given(&self, contents: &Contents) -> Result<Given, String> {
+        let Stated { table, value, rate, burst, .. } = self;
+        match (contents, value, rate, burst) {
+            (Contents::Meters { .. }, Some(_), ..) => {
+                Err(format!("value: {table} has meters; write a rate and a burst"))
+            }
+            (Contents::Meters { .. }, None, Some(rate), Some(burst)) => {
+                let bucket = Bucket { rate: rate.bits_per_second(), burst: burst.bytes() };
+                profile(bucket).map(|_| Given::Rate(bucket)).map_err(|error| format!("burst: {error}"))
+            }
+            (Contents::Meters { .. }, None, None, _) => Err("rate is missing".to_owned()),
+            (Contents::Meters { .. }, None, _, None) => Err("burst is missing".to_owned()),
+            (_, Some(value), None, None) => Ok(Given::Value(*value)),
+            (_, None, None, None) => Err("value is missing".to_owned()),
+            _ => Err(format!("rate: {table} has no meters; write a value")),
+        }
+    }
+}
 
 /// Entries of tables.
-static ENTRIES: Collection =
-    Collection { noun: "table", key: "tables", is_list: true, file_key: "", fields: FIELDS, has_labels: true };
+static ENTRIES: Collection = Collection::of::<Stated>("table", "tables");
 
 /// What can be asked for.
 pub(crate) static VERBS: &[Verb] = &[
-    ENTRIES.verb("add", FIELDS, "Adds an entry to a script's table, where there is none yet for the key"),
+    ENTRIES.verb("add", Stated::FIELDS, "Adds an entry to a script's table, where there is none yet for the key"),
     ENTRIES.verb(
         "set",
-        FIELDS,
+        Stated::FIELDS,
         "Says what is found for a key, or what a meter does, and adds the entry if there is none",
     ),
     ENTRIES.verb(
         "del",
-        const { &[TABLE, KEY] },
+        Stated::KEYS,
         "Takes back what was added or changed at run time; what the configuration says counts again",
     ),
 ];
@@ -92,13 +97,10 @@ pub(crate) static SHOWS: &[Show] = &[
     },
     Show {
         what: "entries",
-        columns: &["table", "key", "value", "rate", "burst", "source"],
+        columns: columns!(Stated, "source"),
         help: "Entries of the tables of scripts; of meters those that do not do as the others. Filter: a table",
     },
 ];
-
-/// What is allowed of a meter.
-static METER: LazyLock<Schema> = LazyLock::new(MeterConfig::schema);
 
 /// Changes tables of the stages that sit here.
 struct Changing<'a>(&'a Seats);
@@ -135,7 +137,7 @@ impl Asked {
     ///
     /// What is wrong with it.
     pub(crate) fn read(book: &Book, verb: &str, arguments: &Value) -> Result<Asked, String> {
-        let table = arguments.get(TABLE.name).and_then(Value::as_str).ok_or("table is missing")?;
+        let table = arguments.get("table").and_then(Value::as_str).ok_or("table is missing")?;
         let wanted = book.wanted(table).ok_or_else(|| book.unknown(table))?;
         let key = key(&wanted.contents, arguments)?;
         let (said, counts) = (book.said(table, key), book.counts(table, key));
@@ -143,8 +145,17 @@ impl Asked {
             "table add" if counts.is_some() => {
                 return Err(format!("{table} has {key} already; `table set` changes it"));
             }
-            "table add" => Some(given((table, &wanted.contents), None, arguments)?),
-            "table set" => Some(given((table, &wanted.contents), Some(counts), arguments)?),
+            "table add" => Some(given(&wanted.contents, None, arguments)?),
+            "table set" => {
+                // What is not named of a meter stays as it is, or is as of all others.
+                let before = match wanted.contents {
+                    Contents::Meters { usual, .. } => {
+                        Some(Stated::of(table, key, counts.unwrap_or(Given::Rate(usual))))
+                    }
+                    _ => None,
+                };
+                Some(given(&wanted.contents, before.as_ref(), arguments)?)
+            }
             "table del" => match (said, counts) {
                 (Some(_), _) => None,
                 (None, Some(_)) => {
@@ -162,10 +173,10 @@ impl Asked {
 fn key(contents: &Contents, arguments: &Value) -> Result<Key, String> {
     let mut fields = ENTRIES.arguments(arguments);
     let key = match contents {
-        Contents::Prefixes(_) => fields.required::<IpNet>(KEY.name).map(|prefix| Key::Prefix(prefix.trunc())),
-        Contents::Numbers(_) => fields.required::<Number>(KEY.name).map(|number| Key::Number(number.0)),
+        Contents::Prefixes(_) => fields.required::<IpNet>("key").map(|prefix| Key::Prefix(prefix.trunc())),
+        Contents::Numbers(_) => fields.required::<Number>("key").map(|number| Key::Number(number.0)),
         Contents::Meters { count, .. } => {
-            let number = fields.required::<Number>(KEY.name);
+            let number = fields.required::<Number>("key");
             let Number(number) = fields.finish(number)?;
             return match u32::try_from(number) {
                 Ok(meter) if meter < *count => Ok(Key::Meter(meter)),
@@ -179,36 +190,11 @@ fn key(contents: &Contents, arguments: &Value) -> Result<Key, String> {
     fields.finish(key)
 }
 
-/// What a request says of its key. `before`, if it goes over something: what counted, if anything did.
-fn given(
-    (table, contents): (&str, &Contents),
-    before: Option<Option<Given>>,
-    arguments: &Value,
-) -> Result<Given, String> {
-    let has = |field: &Argument| arguments.get(field.name).is_some_and(|value| !value.is_null());
+/// What a request says of its key. What it does not name is as it was `before`.
+fn given(contents: &Contents, before: Option<&Stated>, arguments: &Value) -> Result<Given, String> {
     let mut fields = ENTRIES.arguments(arguments);
-    if let Contents::Meters { usual, .. } = contents {
-        if has(&VALUE) {
-            return Err(format!("value: {table} has meters; write a rate and a burst"));
-        }
-        // What is not named of a meter stays as it is, or is as of all others.
-        let before = before.map(|counts| match counts {
-            Some(Given::Rate(bucket)) => bucket,
-            _ => *usual,
-        });
-        let before = before.map(|bucket| (Rate::new(bucket.rate), Size::new(bucket.burst)));
-        let (rate_key, burst_key) = METER.key(RATE.name).zip(METER.key(BURST.name)).ok_or("there are no rates")?;
-        let rate = fields.field(rate_key, before.as_ref().map(|(rate, _)| rate));
-        let burst = fields.field(burst_key, before.as_ref().map(|(_, burst)| burst));
-        let bucket = rate.zip(burst).map(|(rate, burst)| Bucket { rate: rate.bits_per_second(), burst: burst.bytes() });
-        let bucket = fields.finish(bucket)?;
-        return profile(bucket).map(|_| Given::Rate(bucket)).map_err(|error| format!("burst: {error}"));
-    }
-    if has(&RATE) || has(&BURST) {
-        return Err(format!("rate: {table} has no meters; write a value"));
-    }
-    let value = fields.required::<Found>(VALUE.name);
-    fields.finish(value).map(|value| Given::Value(value.0))
+    let said = Stated::read_from(&mut fields, before);
+    fields.finish(said)?.given(contents)
 }
 
 /// The rows of a table of [`SHOWS`].
@@ -226,7 +212,8 @@ pub(crate) fn show(book: &Shared, what: &str, filter: Option<&str>) -> Result<Bo
             Ok(by_table(book, names, |book, name, last, most| {
                 let rows = book.rows(name, last, most);
                 let last = rows.last().map(|(key, ..)| *key);
-                (rows.into_iter().map(|row| entry_row(name, &row)).collect(), last)
+                let row = |(key, given, source)| Stated::of(name, key, given).row(json!({ "source": source }));
+                (rows.into_iter().map(row).collect(), last)
             }))
         }
         _ => Err(RequestError(format!("there is no table '{what}'"))),
@@ -273,42 +260,13 @@ fn table_row(book: &Book, name: &str) -> Option<Value> {
     }))
 }
 
-fn entry_row(table: &str, (key, given, source): &Row) -> Value {
-    let (value, rate, burst) = match given {
-        Given::Value(value) => (json!(value), Value::Null, Value::Null),
-        Given::Rate(Bucket { rate, burst }) => {
-            (Value::Null, Rate::new(*rate).to_string().into(), Size::new(*burst).to_string().into())
-        }
-    };
-    json!({ "table": table, "key": key.to_string(), "value": value, "rate": rate, "burst": burst, "source": source })
-}
-
 /// An entry as the request that says it again, and as it stands in the configuration.
 fn saved(table: &str, key: Key, given: Given) -> Saved {
-    let (list, entry, said) = match given {
-        Given::Value(value) => {
-            let (list, entry) = match key {
-                Key::Prefix(_) => ("prefixes", json!(value)),
-                Key::Number(number) => ("numbers", json!({ "number": number, "value": value })),
-                Key::Meter(_) => ("own", Value::Null),
-            };
-            (list, entry, json!({ "table": table, "key": key.to_string(), "value": value }))
-        }
-        Given::Rate(Bucket { rate, burst }) => {
-            let (rate, burst) = (Rate::new(rate).to_string(), Size::new(burst).to_string());
-            let entry = json!({ "meter": key_number(key), "rate": rate, "burst": burst });
-            ("own", entry, json!({ "table": table, "key": key.to_string(), "rate": rate, "burst": burst }))
-        }
+    let said = Value::from(Stated::of(table, key, given).to_json());
+    let (list, entry, under) = match key {
+        Key::Prefix(prefix) => ("prefixes", said["value"].clone(), Some(prefix.to_string())),
+        Key::Number(number) => ("numbers", json!({ "number": number, "value": said["value"] }), None),
+        Key::Meter(meter) => ("own", json!({ "meter": meter, "rate": said["rate"], "burst": said["burst"] }), None),
     };
-    let under = matches!(key, Key::Prefix(_)).then(|| key.to_string());
     Saved { key: format!("tables.{table}.{list}"), entry: Some(entry), under, ..ENTRIES.saved("set", said) }
-}
-
-/// The number that a key is.
-fn key_number(key: Key) -> u64 {
-    match key {
-        Key::Prefix(_) => 0,
-        Key::Number(number) => number,
-        Key::Meter(meter) => meter.into(),
-    }
 }

@@ -216,7 +216,7 @@ fn a_list_is_carried_out_whole_or_not_at_all() {
     let list = json!([entry(2, "20"), entry(1, "11"), entry(2, "21"), entry(3, "x")]);
     assert_eq!(
         ask(&rig, "table set", list),
-        Err("entry 4: value: \"x\" is not a number from 0 to 2147483646; write it as in 7".to_owned())
+        Err("entry 4: value: \"x\" is not an integer from 0 to 2147483646".to_owned())
     );
     assert_eq!(rows(&*rig.instance, "entries", None), before);
     let list = json!([entry(2, "20"), entry(1, "11")]);
