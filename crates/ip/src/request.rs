@@ -7,8 +7,8 @@ pub(crate) use interface::saved as saved_interface;
 
 use std::net::IpAddr;
 
-use ipnet::IpNet;
 use serde_json::Value;
+use weir_config::OneOrMany;
 use weir_net::{DEFAULT_VRF, RouteSource, VrfId};
 use weir_stage::{Argument, Collection, Entries, Entry as _, RequestError, Verb, entries};
 use weir_wire::MacAddr;
@@ -245,13 +245,14 @@ fn find_vrf(control: &Control, name: &str) -> Result<VrfId, String> {
     found.ok_or_else(|| format!("there is no VRF \"{name}\"; write one of {}", control.vrfs.join(", ")))
 }
 
-/// The prefix and the next hops that a request names.
+/// The prefix and the next hops that a request names, of which there may be none.
 fn route_of(control: &Control, arguments: &Value) -> Result<(Network, Vec<Via>), String> {
     let vrf = vrf_of(control, arguments)?;
     let mut arguments = ROUTES.arguments(arguments);
-    let (prefix, via) = (arguments.required::<IpNet>("prefix"), arguments.list::<Via>("via"));
-    let (prefix, via) = arguments.finish(prefix.zip(via))?;
-    Ok(((vrf, prefix), via))
+    let none = Route::read_key(&mut arguments).map(|(prefix,)| Route { prefix, via: OneOrMany::default() });
+    let route = none.and_then(|none| Route::read_from(&mut arguments, Some(&none)));
+    let Route { prefix, via } = arguments.finish(route)?;
+    Ok(((vrf, prefix), via.0))
 }
 
 /// Whether a route may lead there.

@@ -219,14 +219,6 @@ impl Arguments<'_> {
         }
     }
 
-    /// A field of any number of values, none where nothing is said of it.
-    pub fn list<T: Scalar>(&mut self, field: &str) -> Option<Vec<T>> {
-        let value = self.value(field);
-        let list = value.map_or(&[][..], |value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
-        let parsed = list.iter().map(|value| self.parse(field, value)).collect();
-        self.told(parsed)
-    }
-
     fn value(&self, field: &str) -> Option<&Value> {
         self.arguments.get(field).filter(|value| !value.is_null())
     }
