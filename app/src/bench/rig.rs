@@ -23,7 +23,7 @@ use crate::supervisor::{
 /// One packet in so many is verified at the sink.
 const VERIFY_EVERY: u64 = 1024;
 
-/// Buffers of the process for each worker as usual: what goes round, and enough for everything else.
+/// Buffers of the process for each worker as usual, beside those for what stages may hold: what goes round, and enough for everything else.
 const BUFFERS: usize = 16_384;
 
 /// Puts something around a port of the rig, which is `in` or `out`.
@@ -53,8 +53,8 @@ pub(crate) struct Setup {
     pub(crate) count: Option<u64>,
     /// Packets per second; as fast as they are received when absent.
     pub(crate) rate: Option<u64>,
-    /// Buffers of the process for each worker.
-    pub(crate) buffers: usize,
+    /// Buffers of the process for each worker; when absent as many as usual, and as the program has for what stages may hold.
+    pub(crate) buffers: Option<usize>,
 }
 
 impl Setup {
@@ -70,7 +70,7 @@ impl Setup {
             keys: Vec::new(),
             count: None,
             rate: None,
-            buffers: BUFFERS,
+            buffers: None,
         }
     }
 }
@@ -142,7 +142,12 @@ impl Rig {
     pub(super) fn around(case: &Case, setup: &Setup, around: Around<'_>) -> Result<Rig, String> {
         let configuration = script(case, setup);
         let loaded = checked(case, &configuration)?;
-        let pool = HeapPool::new(setup.buffers * setup.cores.len(), weir_packet::DATA_ROOM);
+        let buffers = match setup.buffers {
+            Some(buffers) => buffers * setup.cores.len(),
+            // Else what is received would wait for what is held, and the measurement with it.
+            None => BUFFERS * setup.cores.len() + loaded.held(),
+        };
+        let pool = HeapPool::new(buffers, weir_packet::DATA_ROOM);
         let infos = loaded.assumed_ports();
         let domain = Domain::new();
         let interfaces = loaded.interface_infos();

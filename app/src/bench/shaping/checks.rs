@@ -113,7 +113,7 @@ pub(super) fn buffers(options: &ShapingOptions, go: Go<'_>) -> Result<Finding, S
         let port = u64::from(count) * LEAST_RATE * 40_000 / 32_768;
         let shaped = Users { users: count, rate: LEAST_RATE, bucket: SIZE, port: port.max(8_000), buffers: held };
         let mut setup = Setup { rate: Some(per_second), ..setup(options, count) };
-        (setup.count, setup.buffers) = (Some((2 * per_second).max(4 * pool as u64)), pool);
+        (setup.count, setup.buffers) = (Some((2 * per_second).max(4 * pool as u64)), Some(pool));
         let watched = Arc::new(Watched::default());
         let around = |_: &str, port| watched.around(port, Watch::Count);
         let case = case("users-and-buffers", &shaped);
