@@ -45,41 +45,49 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     #[inline]
     pub fn prepare(&self, mask: u64, offers: &[Offer; TOGETHER], now: u64) -> u64 {
         let (moment, line) = (fine(now), self.has_line());
-        // Where buffers are scarce, most are refused: by what their users hold.
-        let scarce = self.slab.left() < TOGETHER as u32;
-        let mut waits = 0_u64;
+        let (mut waits, mut rests) = (0_u64, 0_u64);
         for n in places(mask) {
             let Some(offer) = offers.get(n) else { break };
             let gate = self.users.gates.at(offer.user);
             let standing = gate.standing();
             let bucket = &self.profiles.user(standing.profile()).bucket;
             let late = bucket.eligible_at(gate.full_at(), offer.length) > moment;
-            if late || line || !standing.is_idle() {
-                waits |= 1 << n;
-                self.users.states.prefetch(offer.user);
-                self.users.gates.prefetch_tally(offer.user);
-                if !scarce {
-                    self.lines.wheel.prefetch(offer.user);
-                    self.heavy.prefetch(offer.user);
-                }
-            }
+            rests |= u64::from(standing.is_idle()) << n;
+            waits |= u64::from(late | line | !standing.is_idle()) << n;
         }
-        if !scarce {
-            self.slab.prefetch_free(waits.count_ones());
-            self.prepare_queues(waits, offers);
+        // Where buffers are scarce, most are refused: by what their users hold.
+        if self.slab.left() < TOGETHER as u32 {
+            for Offer { user, .. } in places(waits).filter_map(|n| offers.get(n)) {
+                self.users.states.prefetch(*user);
+                self.users.gates.prefetch_tally(*user);
+            }
+        } else {
+            self.prepare_queues(waits, rests, offers);
         }
         waits
     }
 
+    /// Asks for what packets need that come to queues: those of users in `rests` to empty ones.
     #[inline]
-    fn prepare_queues(&self, mask: u64, offers: &[Offer; TOGETHER]) {
+    fn prepare_queues(&self, mask: u64, rests: u64, offers: &[Offer; TOGETHER]) {
+        self.slab.prefetch_free(mask.count_ones());
+        for Offer { user, .. } in places(mask & rests).filter_map(|n| offers.get(n)) {
+            self.users.states.prefetch(*user);
+            self.users.gates.prefetch_tally(*user);
+            self.lines.wheel.prefetch(*user);
+        }
+        let joins = mask & !rests;
+        for Offer { user, .. } in places(joins).filter_map(|n| offers.get(n)) {
+            self.users.states.prefetch(*user);
+            self.heavy.prefetch(*user);
+        }
         let mut firsts = [NONE; TOGETHER];
-        for (n, first) in places(mask).zip(&mut firsts) {
+        for (n, first) in places(joins).zip(&mut firsts) {
             let Some(Offer { user, class, .. }) = offers.get(n) else { break };
             *first = self.users.states.at(*user).first(queue::<C, Q>(*class));
             self.slab.prefetch(*first);
         }
-        let waiting = firsts.iter().take(mask.count_ones() as usize).filter(|first| **first != NONE);
+        let waiting = firsts.iter().take(joins.count_ones() as usize).filter(|first| **first != NONE);
         waiting.for_each(|first| self.slab.prefetch_last(*first));
     }
 
@@ -116,7 +124,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         numbers
     }
 
-    /// Asks for what is needed of users whose time has come, [`TOGETHER`] at most: their state, then the first packet of each, then the one behind it, or its flow.
+    /// Asks for what is needed of users whose time has come, [`TOGETHER`] at most: their state, then the first packet of each, then what is in its buffer, and the packet
+    /// behind it, or its flow.
     #[inline]
     pub(crate) fn bring_near(&self, users: &[u32]) {
         // Their links in the wheel are near since they came out.
@@ -127,6 +136,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             self.slab.prefetch(*first);
         }
         let firsts = firsts.get_mut(..users.len()).unwrap_or_default();
+        firsts.iter().for_each(|first| self.ask_for_item(*first));
         if self.flows.is_empty() {
             return firsts.iter().for_each(|first| self.slab.prefetch_second(*first));
         }
@@ -135,6 +145,14 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         firsts.iter_mut().for_each(|first| *first = self.flows.prefetch_chosen(self.slab.fair(*first)));
         firsts.iter_mut().for_each(|flow| *flow = self.flows.prefetch_behind(*flow));
         firsts.iter().for_each(|flow| self.slab.prefetch(self.flows.first(*flow)));
+    }
+
+    /// Asks for what is in the buffer of the first packet of a queue.
+    #[inline(always)]
+    fn ask_for_item(&self, first: u32) {
+        if let Some(item) = self.slab.first(first) {
+            (self.hint)(item);
+        }
     }
 
     /// Asks for the packet behind the first one of a queue; of a fair queue, for what is known of that.

@@ -82,14 +82,20 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             return Err(packet);
         }
         let Some(mut user) = Plain::new(users, profiles, offer.user) else { return Err(packet) };
+        if !user.standing.is_open() {
+            return Err(packet);
+        }
+        if left == 0 && user.standing.is_idle() {
+            // It holds nothing, so that its state need not be looked at.
+            return self.turn_away(offer.user, 0, now).map_err(|()| packet);
+        }
         let class = UserState::<C, Q>::class_of(queue);
         let most = user.profile.classes.get(class).map_or(0, |class| class.queue_size);
         let held = user.state.held;
         let Some(first) = user.state.queues.get_mut(queue) else { return Err(packet) };
         let is_first = *first == NONE;
-        // Which of its packets goes next may not be what it was.
-        let unclear = is_first & !user.standing.is_idle();
-        if !user.standing.is_open() | unclear {
+        if is_first && !user.standing.is_idle() {
+            // Which of its packets goes next may not be what it was.
             return Err(packet);
         }
         // By what its user holds first: where buffers are scarce, most are, and what is in memory of its queue is not looked at.

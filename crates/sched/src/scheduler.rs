@@ -79,6 +79,8 @@ pub struct Scheduler<T, const C: usize, const Q: usize, const TREE: bool = false
     pub(crate) random: u64,
     /// Marks a packet that waits: see [`Offered::mark`].
     pub(crate) marker: fn(&mut T) -> bool,
+    /// Asks for what whoever gets a packet that leaves needs of it.
+    pub(crate) hint: fn(&T),
     pub(crate) setup: Setup,
 }
 
@@ -108,6 +110,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             seed: RandomState::new().hash_one(0) as u32,
             random: 0x9e37_79b9_7f4a_7c15,
             marker: |_| false,
+            hint: |_| {},
             setup,
         };
         scheduler.make_room();
@@ -121,6 +124,11 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     /// The same, with a way to mark packets that wait as [`Offered::mark`] does; without one, none can be marked.
     pub fn with_marker(self, marker: fn(&mut T) -> bool) -> Scheduler<T, C, Q, TREE> {
         Scheduler { marker, ..self }
+    }
+
+    /// The same, with a way to hint that a packet leaves soon, which has left the caches as it waited: what whoever gets it needs of it comes while others are sent.
+    pub fn with_hint(self, hint: fn(&T)) -> Scheduler<T, C, Q, TREE> {
+        Scheduler { hint, ..self }
     }
 
     /// Makes room for what sharing, marks and flows need, once anybody shares, is marked, or has fair queues.

@@ -120,7 +120,9 @@ impl<const C: usize, const Q: usize, const TREE: bool> Shaper<C, Q, TREE> {
         overhead: u16,
     ) -> Shaper<C, Q, TREE> {
         let lowest = classes.clamp(1, C) as u8 - 1;
-        let scheduler = scheduler.with_marker(|packet| ecn::mark(packet.packet_mut().bytes_mut()));
+        let scheduler = scheduler
+            .with_marker(|packet| ecn::mark(packet.packet_mut().bytes_mut()))
+            .with_hint(|packet| packet.packet().prefetch_header());
         Shaper { scheduler, orders, user, lowest, overhead, now: 0 }
     }
 

@@ -81,13 +81,19 @@ impl<T> Slab<T> {
         self.nodes.at_mut(queue).item.as_mut()
     }
 
+    /// The first packet of a queue.
+    #[inline(always)]
+    pub(crate) fn first(&self, queue: u32) -> Option<&T> {
+        self.nodes.at(queue).item.as_ref()
+    }
+
     /// When the first packet of a queue came.
     #[inline(always)]
     pub(crate) fn since(&self, queue: u32) -> u64 {
         self.nodes.at(queue).since
     }
 
-    /// The first packet of a queue.
+    /// What is known of the first packet of a queue.
     #[inline(always)]
     pub(crate) fn head(&self, queue: u32) -> Head {
         let Node { since, length, count, fair, .. } = self.nodes.at(queue);
