@@ -82,12 +82,23 @@ impl TransmitQueue {
     }
 
     /// Takes one packet; when it finds no room it is dropped.
+    #[inline]
     pub(crate) fn push(&mut self, packet: Packet, around: &mut Around<'_>) {
         if self.burst.is_empty() {
             self.since = around.now;
         }
+        match self.burst.push(packet) {
+            Ok(()) => self.joined += 1,
+            Err(packet) => self.push_to_full(packet, around),
+        }
+    }
+
+    /// The same where the burst has no room.
+    #[inline(never)]
+    fn push_to_full(&mut self, packet: Packet, around: &mut Around<'_>) {
         let mut packet = packet;
-        for _ in 0..=TRIES {
+        for _ in 0..TRIES {
+            self.transmit(around);
             match self.burst.push(packet) {
                 Ok(()) => {
                     self.joined += 1;
@@ -95,7 +106,6 @@ impl TransmitQueue {
                 }
                 Err(back) => packet = back,
             }
-            self.transmit(around);
         }
         self.refuse(packet, Reason::TxFull, around);
     }

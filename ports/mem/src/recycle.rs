@@ -145,6 +145,10 @@ impl State {
     #[cold]
     fn top_up(&mut self, depth: usize, pool: &mut dyn Pool) {
         let mut burst = Burst::new();
+        while self.len < depth && pool.alloc_burst((depth - self.len).min(BATCH), &mut burst) {
+            self.give(&mut burst);
+        }
+        // What is left of a pool that has fewer.
         while self.len < depth
             && let Some(packet) = pool.alloc()
         {
