@@ -10,6 +10,7 @@
 //! [installed](crate::Switch::install). Until then, and for frames that are not as most frames are, everything goes the usual way, which says what is right.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use weir_codegen::{Code, WINDOW};
@@ -29,7 +30,7 @@ mod writer;
 pub use sample::SampleFrame;
 use shape::{Describing, Shape};
 use template::Template;
-pub(crate) use template::{Filled, Templates};
+pub(crate) use template::{AtHand, Filled, Templates};
 
 /// With more flows a table is searched: each costs a comparison, and soon all together more than a hash table does.
 const MOST_FLOWS: usize = 24;
@@ -161,9 +162,10 @@ impl Target {
     }
 }
 
-/// What code found of a frame, as it answers it: from the highest byte on 0, the number of a target, the table that is to be searched, and what kind of frame.
+/// What code found of a frame, as it answers it: from the highest byte on 1, the number of a target, the table that is to be searched, and what kind of frame.
+/// So it is never 0, and takes no more room where there may be none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found(u32);
+pub(crate) struct Found(NonZeroU32);
 
 /// What stands behind the type of a frame, as far as code looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,7 +180,8 @@ pub(crate) enum Version {
 impl Found {
     /// A target, the table to be searched or [`NO_TABLE`], how many VLAN tags there are, and what stands behind them, if it was looked so far.
     fn new(target: u8, search: u8, tags: u8, ip: Version) -> Found {
-        Found(u32::from_be_bytes([0, target, search, tags << 4 | ip as u8]))
+        let number = u32::from_be_bytes([1, target, search, tags << 4 | ip as u8]);
+        Found(NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN))
     }
 
     /// What code finds of a frame, which was changed if it is to leave then; nothing, and nothing happened, if it is to go the usual way. Words that others
@@ -194,43 +197,44 @@ impl Found {
         Found::of(code.run(window, [length as u64, in_port.into()], words))
     }
 
-    #[inline]
+    #[inline(always)]
     fn of(answer: u32) -> Option<Found> {
-        (answer != USUAL).then_some(Found(answer))
+        NonZeroU32::new(answer).map(Found)
     }
 
     /// What code answers.
+    #[inline(always)]
     fn answer(self) -> u32 {
-        self.0
+        self.0.get()
     }
 
     #[inline]
     fn target(self) -> usize {
-        usize::from((self.0 >> 16) as u8)
+        usize::from((self.answer() >> 16) as u8)
     }
 
     /// The table that is to be searched, or [`NO_TABLE`].
     #[inline]
     pub(crate) fn search(self) -> u8 {
-        (self.0 >> 8) as u8
+        (self.answer() >> 8) as u8
     }
 
     /// Of which kind a frame is: how many VLAN tags there are, in steps of 16, and the [`Version`] behind them.
     #[inline]
     pub(crate) fn kind(self) -> u64 {
-        u64::from(self.0 as u8)
+        u64::from(self.answer() as u8)
     }
 
     /// How many VLAN tags there are.
     #[inline]
     pub(crate) fn tags(self) -> usize {
-        usize::from(self.0 as u8 >> 4)
+        usize::from(self.answer() as u8 >> 4)
     }
 
     /// Which version of IP is behind them, if it was looked so far.
     #[inline]
     pub(crate) fn ip(self) -> Version {
-        match self.0 & 0xf {
+        match self.answer() & 0xf {
             kind if kind == Version::Four as u32 => Version::Four,
             kind if kind == Version::Six as u32 => Version::Six,
             _ => Version::None,
@@ -242,7 +246,7 @@ impl Found {
 pub(crate) const NO_TABLE: u8 = u8::MAX;
 
 /// What code answers if a frame is to go the usual way.
-const USUAL: u32 = u32::MAX;
+const USUAL: u32 = 0;
 
 /// The machine code of a switch.
 #[derive(Debug)]
@@ -257,6 +261,8 @@ pub(crate) struct Compiled {
     targets: Vec<Target>,
     /// Whether it leads to tables that are searched.
     searches: bool,
+    /// Whether nothing is of account to it but the port that packets come in by, and it changes none.
+    is_by_port: bool,
     /// Whether tables have more flows than are tried one after the other.
     has_many: Vec<bool>,
     /// What was needed for each table when it was looked at last.
@@ -282,6 +288,7 @@ impl Default for Compiled {
             made: None,
             targets: Vec::new(),
             searches: false,
+            is_by_port: false,
             has_many: Vec::new(),
             needs: Vec::new(),
             groups: Needs::default(),
@@ -323,6 +330,12 @@ impl Compiled {
     #[inline]
     pub(crate) fn searches(&self) -> bool {
         self.searches
+    }
+
+    /// Whether all whole frames that come in by one port go the same way, as they are.
+    #[inline]
+    pub(crate) fn is_by_port(&self) -> bool {
+        self.is_by_port
     }
 
     pub(crate) fn state(&self) -> CodeState {
@@ -425,6 +438,7 @@ impl Compiled {
         {
             code.data_mut().copy_from_slice(&data);
             self.searches = targets.iter().any(|target| matches!(target.then, Then::Search(_)));
+            self.is_by_port = shape.is_by_port();
             self.targets = targets;
         }
     }

@@ -77,6 +77,24 @@ pub(crate) fn sum<'t>(all: impl Iterator<Item = &'t Traffic>) -> Counted {
     })
 }
 
+/// Packets of a batch and their bytes in one number, so that a packet is one addition: bytes stand below packets, and are less than a TiB in all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Several(u64);
+
+impl Several {
+    const PACKET: u64 = 1 << 40;
+
+    /// One packet more, of so many bytes.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, bytes: usize) {
+        self.0 = self.0.wrapping_add(Several::PACKET).wrapping_add(bytes as u64);
+    }
+
+    pub(crate) fn counted(self) -> Counted {
+        Counted { packets: self.0 / Several::PACKET, bytes: self.0 % Several::PACKET }
+    }
+}
+
 /// Counters of each worker, apart from those of others.
 #[derive(Clone, Debug)]
 pub(crate) struct PerWorker<T>(Vec<T>);
@@ -163,6 +181,9 @@ const PIECE_BITS: u32 = 16;
 /// As many as the first piece has at first: those of a base page.
 const FIRST: usize = 128;
 
+/// As many take a third of a cache of 48 KiB.
+const NEAR: usize = 512;
+
 /// The piece of a slot, and its place there.
 #[inline(always)]
 const fn place(slot: Slot) -> (usize, usize) {
@@ -226,6 +247,11 @@ pub(crate) struct OfTable {
 }
 
 impl OfTable {
+    /// Whether flows are so few that their lines stay in the first cache: they need not be asked for.
+    pub(crate) fn is_near(&self) -> bool {
+        matches!(self.flows.0.as_slice(), [piece] if piece.len() <= NEAR)
+    }
+
     /// Asks for the line of the flow in a slot, if there is one.
     #[inline(always)]
     pub(crate) fn prefetch(&self, slot: Slot) {
@@ -383,6 +409,16 @@ mod tests {
         assert_eq!((counts.used(last, 1).last_used, counts.passed()), (1, (9, 5)));
         assert_eq!((program(&counts, 0), program(&counts, last)), (Some(3), None));
         assert!(counts.of_flow(Worker(0), 3 * FIRST as Slot).is_none() && counts.of_flow(Worker(2), 0).is_none());
+    }
+
+    #[test]
+    fn several_packets_are_their_number_and_their_bytes() {
+        let (mut several, mut counted) = (Several::default(), Counted::default());
+        for bytes in (0..1 << 16).step_by(9) {
+            several.add(bytes);
+            counted.add(bytes);
+            assert_eq!(several.counted(), counted);
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use pipelines::{Buffer, Copied, PORTS, Packets, by_definition, counted};
 use proptest::prelude::*;
 use weir_flow_tables::{Forwarded, Frame, Frames, Packet, Worker};
 use weir_openflow::flow::FlowMod;
+use weir_openflow::{Action, Field, Instruction, Match, Oxm};
 
 /// Takes batches of frames through a switch that leads them where it can, and through one that follows the definition; how many were led.
 fn led_and_by_definition(flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Result<u64, TestCaseError> {
@@ -59,4 +60,26 @@ fn what_is_led_is_counted_as_the_definition_counts() {
         Ok(())
     };
     until((file!(), 100), (flows(), packets), property, |(all, led)| led * 25 > *all);
+}
+
+/// Where nothing is asked but the port, packets behind one that came by it are not looked at: they go as it did, unless something changes them.
+#[test]
+fn packets_that_came_by_a_port_go_as_the_one_before() {
+    let by_port = |port: u32, actions: Vec<Action>| {
+        let asked = Match::new(vec![Oxm::exact(Field::InPort, port.into())]).unwrap();
+        FlowMod::add(0, 1, asked, vec![Instruction::ApplyActions(actions)])
+    };
+    let out = |port| Action::Output { port, max_len: 0 };
+    let address = Action::SetField(Oxm::exact(Field::EthDst, 0x0200_0000_0009));
+    let [plain, changed] = [vec![], vec![address]].map(|actions| [actions, vec![out(1)]].concat());
+    let ports = [1, 2, 2, 2, 1, 1, 2, 2, 2, 2, 3, 2];
+    let lengths = [60, 60, 14, 13, 1514, 61];
+    let packets: Packets =
+        ports.into_iter().zip(lengths.into_iter().cycle()).map(|(port, length)| (port, vec![7; length])).collect();
+    for second in [plain, changed] {
+        let flows = [by_port(1, vec![out(2)]), by_port(2, second), by_port(3, vec![out(3)])];
+        let led = led_and_by_definition(&flows, &packets).unwrap();
+        let too_short = packets.iter().filter(|(_, bytes)| bytes.len() < 14).count() as u64;
+        assert_eq!(led, packets.len() as u64 - too_short - 1, "all but short ones, and the one that would go back");
+    }
 }

@@ -172,13 +172,13 @@ struct Copying<'c, 'o> {
 }
 
 /// The same, and what is for controllers.
-struct Leaving<'c, 'o> {
+struct Telling<'c, 'o> {
     copying: Copying<'c, 'o>,
     agent: &'c Agent,
     told: &'c mut Told,
 }
 
-impl Copies for Leaving<'_, '_> {
+impl Copies for Telling<'_, '_> {
     #[inline]
     fn send(&mut self, port: u32, bytes: &[u8]) {
         self.copying.send(port, bytes);
@@ -186,6 +186,45 @@ impl Copies for Leaving<'_, '_> {
 
     fn tell(&mut self, report: Report, bytes: &[u8]) {
         self.told.take(self.agent, self.copying.slot, report, bytes);
+    }
+}
+
+/// Packets of a batch that leave by ports, which are answered for together.
+struct Leaving {
+    mask: u64,
+    ways: [u8; BATCH],
+    /// The port that the last of them leaves by, and its way.
+    port: u32,
+    way: Option<u8>,
+    /// How many ports there are.
+    ports: usize,
+}
+
+impl Leaving {
+    /// None yet; there are so many ports.
+    #[inline(always)]
+    fn by(ports: usize) -> Leaving {
+        Leaving { mask: 0, ways: [0; BATCH], port: 0, way: None, ports }
+    }
+
+    /// A packet leaves by a port, if there is one.
+    #[inline(always)]
+    fn leaves(&mut self, slot: Slot, port: u32, out: &mut Out<'_>) {
+        if port != self.port {
+            (self.port, self.way) = (port, way_of(port, self.ports));
+        }
+        match self.way {
+            Some(way) => {
+                self.ways[slot.index()] = way;
+                self.mask |= slot.bit();
+            }
+            None => out.answer(slot, Exit::NoPort),
+        }
+    }
+
+    #[inline(always)]
+    fn answer(self, out: &mut Out<'_>) {
+        out.answer_indexed_each(self.mask, &self.ways);
     }
 }
 
@@ -257,25 +296,21 @@ impl Ports {
         out: &mut Out<'_>,
     ) -> u64 {
         let (now, mut left) = (out.now(), 0);
-        let (mut last, mut way) = (0, None);
+        let mut leaving = Leaving::by(self.count);
         batch.each(|slot, packet, lanes| {
             let led = match packet.len() {
                 14.. => core.agent.switch.lead(&mut InPlace(packet), self.number(lanes, slot), frames, now),
                 _ => None,
             };
             match led {
-                Some(port) => {
-                    if port != last {
-                        (last, way) = (port, way_of(port, self.count));
-                    }
-                    answer_way(way, slot, out);
-                }
+                Some(port) => leaving.leaves(slot, port, out),
                 None if !self.forward((shared, core), (slot, packet, lanes), (0, &mut *frames, &mut *told), out) => {
                     left |= slot.bit()
                 }
                 None => {}
             }
         });
+        leaving.answer(out);
         core.agent.switch.settle(frames, now);
         left
     }
@@ -313,23 +348,19 @@ impl Ports {
     #[inline]
     fn hasten(&self, mut short: ShortWay<'_>, batch: &mut Batch, out: &mut Out<'_>) -> u64 {
         let (mut nth, mut left) = (0, 0);
-        let (mut last, mut way) = (0, None);
+        let mut leaving = Leaving::by(self.count);
         batch.each(|slot, packet, _| {
             let taken = match packet.len() {
                 14.. => short.take(nth, &mut InPlace(packet)),
                 _ => None,
             };
             match taken {
-                Some(port) => {
-                    if port != last {
-                        (last, way) = (port, way_of(port, self.count));
-                    }
-                    answer_way(way, slot, out);
-                }
+                Some(port) => leaving.leaves(slot, port, out),
                 None => left |= slot.bit(),
             }
             nth += 1;
         });
+        leaving.answer(out);
         left
     }
 
@@ -347,8 +378,8 @@ impl Ports {
         }
         let now = out.now();
         let copying = Copying { out: &mut *out, lanes, slot, ports: self.count, missed: &shared.missed };
-        let mut leaving = Leaving { copying, agent: &core.agent, told: &mut *told };
-        match core.agent.switch.forward(nth, &mut InPlace(packet), frames, &mut leaving, now) {
+        let mut telling = Telling { copying, agent: &core.agent, told: &mut *told };
+        match core.agent.switch.forward(nth, &mut InPlace(packet), frames, &mut telling, now) {
             Some(Forwarded::Told) => told.is_alone(slot),
             Some(Forwarded::Sent(port)) => answer_way(way_of(port, self.count), slot, out),
             Some(Forwarded::Dropped(why)) => out.answer(slot, dropped(why)),

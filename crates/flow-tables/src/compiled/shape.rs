@@ -1,6 +1,7 @@
 //! What code is made for: what the flows of small tables ask, what they do, and what has to be known of packets for everything else; without the
 //! values that change often.
 
+use crate::depth::Depth;
 use crate::fast::program::{Act, Edit, End, Program};
 use crate::flow::Flow;
 use crate::index::{Slot, Term, terms};
@@ -57,7 +58,7 @@ pub(super) enum Does {
 }
 
 /// How a frame is changed. For each address there are two words of data, the first with 16 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     pub(super) sets_destination: bool,
     pub(super) sets_source: bool,
@@ -74,7 +75,27 @@ pub(super) const fn kind_bits(word: usize) -> u32 {
     }
 }
 
+impl Shape {
+    /// Whether nothing is of account but the port that packets come in by, and none is changed.
+    pub(super) fn is_by_port(&self) -> bool {
+        self.needs.depth == Depth::Port && !self.root.changes()
+    }
+}
+
 impl Node {
+    /// Whether code changes packets.
+    fn changes(&self) -> bool {
+        let changes = |flow: &FlowShape| match &flow.does {
+            Does::Usual | Does::Meets => false,
+            Does::Changes(changes) => *changes != Changes::default(),
+            Does::Leads(_, to) => to.changes(),
+        };
+        match self {
+            Node::Flows(flows) => flows.iter().any(changes),
+            Node::Search(_) => false,
+        }
+    }
+
     /// How many words of data it has.
     pub(super) fn words(&self) -> usize {
         match self {

@@ -20,8 +20,8 @@ mod filled;
 mod sheet;
 mod writer;
 
-pub(crate) use filled::Filled;
 use filled::Values;
+pub(crate) use filled::{AtHand, Filled};
 use writer::write;
 
 /// So many lists of changes get code.

@@ -2,15 +2,14 @@
 
 use std::slice;
 
-use weir_openflow::group::Counted;
-
 use super::met::AllMet;
 use super::program::End;
 use super::short::{ShortWay, Tally};
 use super::{Frame, Frames, Parsed, find_by_code};
 use crate::compiled::{Found, Then};
-use crate::counts::Worker;
+use crate::counts::{Several, Worker};
 use crate::switch::Switch;
+use crate::tags::FIRST_TYPE;
 
 /// Packets of a batch that came in by one port, met the same flows, and leave by one port, which is up: not counted yet.
 #[derive(Clone, Debug)]
@@ -18,8 +17,13 @@ pub(super) struct Alike {
     found: Found,
     in_port: u32,
     port: u32,
-    counted: Counted,
+    counted: Several,
+    /// All that come in by the port are such, as they are.
+    is_all: bool,
 }
+
+/// Bytes of the shortest frame.
+const SHORTEST: usize = FIRST_TYPE + 2;
 
 impl Switch {
     /// Takes a frame of a batch that code [leads](Frames::is_led), which came in by a port, as far as code does: answers the port that it is to be sent by, as it is
@@ -29,13 +33,21 @@ impl Switch {
     #[inline]
     pub fn lead(&self, frame: &mut impl Frame, in_port: u32, frames: &mut Frames, now: u64) -> Option<u32> {
         let Frames { worker, parsed, met, alike, tally, depth, .. } = frames;
+        let bytes = frame.bytes().len();
+        if let Some(alike) = alike
+            && alike.is_all
+            && alike.in_port == in_port
+            && bytes >= SHORTEST
+        {
+            alike.counted.add(bytes);
+            return Some(alike.port);
+        }
         let parsed = parsed.first_mut()?;
         parsed.in_port = in_port;
         let Some(found) = find_by_code(self.tables.code().code(), &self.ports, frame, parsed) else {
             parsed.set(frame.bytes(), *depth);
             return None;
         };
-        let bytes = frame.bytes().len();
         if let Some(alike) = alike
             && alike.found == found
             && alike.in_port == in_port
@@ -47,7 +59,10 @@ impl Switch {
             parsed.set_found(found);
             return self.take_led((frame, found), (parsed, met), tally, now);
         };
-        let before = alike.replace(Alike { found, in_port, port, counted: Counted::one(bytes) });
+        let mut counted = Several::default();
+        counted.add(bytes);
+        let is_all = self.tables.code().is_by_port();
+        let before = alike.replace(Alike { found, in_port, port, counted, is_all });
         self.count_alike(*worker, before, now);
         Some(port)
     }
@@ -73,7 +88,8 @@ impl Switch {
 
     #[inline]
     fn count_alike(&self, worker: Worker, alike: Option<Alike>, now: u64) {
-        if let Some(Alike { found, in_port, port, counted }) = alike {
+        if let Some(Alike { found, in_port, port, counted, .. }) = alike {
+            let counted = counted.counted();
             self.ports.received_all(worker, in_port, counted);
             self.tables.meet_found(worker, found, counted, now);
             self.ports.sent_all(worker, port, counted);

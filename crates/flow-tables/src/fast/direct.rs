@@ -2,7 +2,7 @@
 
 use super::frame::Frame;
 use super::program::{Act, End, Program};
-use crate::compiled::{Filled, Found};
+use crate::compiled::{AtHand, Filled, Found};
 use crate::counts::Worker;
 use crate::groups::{Groups, OnlyBucket};
 use crate::words::Words;
@@ -48,9 +48,15 @@ impl Direct {
         }
     }
 
-    /// Changes a frame of which code found this; if not, nothing has happened. Code may write words beside that nobody needs.
+    /// Changes a frame of which code found this, by what is at hand if that is it; if not, nothing has happened. Code may write words beside that nobody needs.
     #[inline(always)]
-    pub(super) fn change(&self, frame: &mut impl Frame, found: Found, results: &mut Words) -> bool {
-        self.changes.as_ref().is_none_or(|filled| filled.change(frame, found, results))
+    pub(super) fn change<'t>(
+        &'t self,
+        frame: &mut impl Frame,
+        found: Found,
+        at_hand: &mut Option<AtHand<'t>>,
+        results: &mut Words,
+    ) -> bool {
+        self.changes.as_ref().is_none_or(|filled| filled.change_by(at_hand, frame, found, results))
     }
 }

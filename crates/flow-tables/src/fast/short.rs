@@ -13,8 +13,8 @@ use super::met::AllMet;
 use super::program::{Act, Changes, End};
 use super::programs::ProgramNumber;
 use super::{Frames, Parsed};
-use crate::compiled::{Found, MOST_MET, Met, Then};
-use crate::counts::{OfTable, Worker};
+use crate::compiled::{AtHand, Found, MOST_MET, Met, Then};
+use crate::counts::{OfFlow, OfTable, Several, Worker};
 use crate::fields::Fields;
 use crate::index::Slot;
 use crate::ports::Ports;
@@ -27,10 +27,10 @@ pub(super) struct Tally {
     worker: Worker,
     found: Option<Found>,
     in_port: u32,
-    came: Counted,
+    came: Several,
     /// It sends.
     port: u32,
-    left: Counted,
+    left: Several,
 }
 
 /// The lines of flows are asked for so many packets ahead, while those before are taken: where all were asked for at once, nothing else was done until they had come.
@@ -44,7 +44,7 @@ const NO_PORT: u32 = number::ANY;
 
 impl Tally {
     pub(super) fn new(worker: Worker) -> Tally {
-        Tally { worker, found: None, in_port: 0, came: Counted::default(), port: NO_PORT, left: Counted::default() }
+        Tally { worker, found: None, in_port: 0, came: Several::default(), port: NO_PORT, left: Several::default() }
     }
 
     /// Whether a port sends, and is the one that those who leave are counted at now.
@@ -62,7 +62,7 @@ impl Tally {
     }
 
     fn count_left(&mut self, ports: &Ports) {
-        let left = std::mem::take(&mut self.left);
+        let left = std::mem::take(&mut self.left).counted();
         if left.packets > 0 {
             ports.sent_all(self.worker, self.port, left);
         }
@@ -80,13 +80,29 @@ pub struct ShortWay<'f> {
     here: Option<Here<'f>>,
     /// What programs come to, by their numbers.
     directs: &'f [Option<Direct>],
+    /// The code by which frames were changed last.
+    at_hand: Option<AtHand<'f>>,
 }
 
 /// A table, and the flows of it that all packets of a batch meet.
 #[derive(Clone, Copy)]
 struct Here<'f> {
     slots: &'f [Slot],
+    /// Those whose lines are asked for, each while a packet is taken that came so much earlier: none where all are near.
+    ahead: &'f [Slot],
     flows: &'f OfTable,
+}
+
+impl<'f> Here<'f> {
+    /// The flow that a packet meets, and what that comes to, if it is no more than changes and one port.
+    #[inline(always)]
+    fn direct(&self, number: usize, directs: &'f [Option<Direct>]) -> Option<(OfFlow<'f>, &'f Direct)> {
+        if let Some(slot) = self.ahead.get(number) {
+            self.flows.prefetch(*slot);
+        }
+        let flow = self.flows.of_flow(*self.slots.get(number)?)?;
+        Some((flow, directs.get(flow.program()?)?.as_ref()?))
+    }
 }
 
 impl Switch {
@@ -96,8 +112,16 @@ impl Switch {
     pub fn short_way<'f>(&'f self, frames: &'f mut Frames, now: u64) -> ShortWay<'f> {
         let Frames { parsed, met, tally, .. } = frames;
         let mut short = ShortWay::new(self, (parsed, met), tally, now);
-        short.here = short.tally.found.and_then(|found| short.here_for(found));
+        short.here = short.tally.found.and_then(|found| self.here_for(short.tally.worker, met, found));
         short
+    }
+
+    /// The table that is searched for packets of which code found this, if flows of it were found at the same time.
+    fn here_for<'f>(&'f self, worker: Worker, met: &'f AllMet, found: Found) -> Option<Here<'f>> {
+        let met = met.in_table(found.search())?;
+        let flows = self.tables.get(met.table)?.of_worker(worker)?;
+        let ahead = if flows.is_near() { None } else { met.slots.get(AHEAD..) };
+        Some(Here { slots: &met.slots, ahead: ahead.unwrap_or_default(), flows })
     }
 }
 
@@ -109,7 +133,7 @@ impl<'f> ShortWay<'f> {
         tally: &'f mut Tally,
         now: u64,
     ) -> ShortWay<'f> {
-        ShortWay { switch, parsed, met, tally, now, here: None, directs: switch.tables.directs() }
+        ShortWay { switch, parsed, met, tally, now, here: None, directs: switch.tables.directs(), at_hand: None }
     }
 
     /// Takes the frame of this number, if it goes the short way: answers the port that it is to be sent by, as it is now.
@@ -117,55 +141,27 @@ impl<'f> ShortWay<'f> {
     /// `None` if there is more to do, and nothing happened: [`Switch::forward`] takes it then.
     #[inline(always)]
     pub fn take(&mut self, number: usize, frame: &mut impl Frame) -> Option<u32> {
-        let parsed = self.parsed.get_mut(number)?;
+        let ShortWay { switch, parsed, met, tally, now, here, directs, at_hand } = self;
+        let parsed = parsed.get_mut(number)?;
         let found = parsed.found?;
-        if self.tally.found != Some(found) || self.tally.in_port != parsed.in_port {
-            self.turn(found, number);
+        if tally.found != Some(found) || tally.in_port != parsed.in_port {
+            switch.turn(tally, found, parsed.in_port, *now);
+            *here = switch.turn_here(tally.worker, met, found, number);
         }
         let bytes = frame.bytes().len();
-        let port = match self.take_directly(number, frame, found) {
-            Some(port) => port,
-            None => self.take_otherwise(number, frame, found)?,
-        };
+        let direct = here.as_ref().and_then(|here| here.direct(number, directs));
+        if let Some((flow, direct)) = direct
+            && switch.go_directly(direct, (&mut *frame, found), parsed, (&mut *tally, at_hand))
+        {
+            flow.count(Counted::one(bytes), *now);
+            tally.came.add(bytes);
+            tally.left.add(frame.bytes().len());
+            return Some(direct.port);
+        }
+        let port = self.take_otherwise(number, frame, found)?;
         self.tally.came.add(bytes);
         self.tally.left.add(frame.bytes().len());
         Some(port)
-    }
-
-    /// Packets come of which code found this; what came before is counted.
-    #[inline(never)]
-    fn turn(&mut self, found: Found, number: usize) {
-        let in_port = self.parsed.get(number).map_or(0, |parsed| parsed.in_port);
-        self.switch.turn(self.tally, found, in_port, self.now);
-        self.here = self.here_for(found);
-        if let Some(Here { slots, flows }) = self.here {
-            flows.fetch(slots.get(number..).unwrap_or_default().get(..AHEAD).unwrap_or_default());
-        }
-    }
-
-    /// The table that is searched for packets of which code found this, if flows of it were found at the same time.
-    fn here_for(&self, found: Found) -> Option<Here<'f>> {
-        let met = self.met.in_table(found.search())?;
-        let flows = self.switch.tables.get(met.table)?.of_worker(self.tally.worker)?;
-        Some(Here { slots: &met.slots, flows })
-    }
-
-    /// Takes a frame whose flow was found with those of others, and comes to no more than changes and one port.
-    #[inline(always)]
-    fn take_directly(&mut self, number: usize, frame: &mut impl Frame, found: Found) -> Option<u32> {
-        let ShortWay { switch, parsed, tally, now, here, directs, .. } = self;
-        let Here { slots, flows } = here.as_ref()?;
-        if let Some(slot) = slots.get(number + AHEAD) {
-            flows.prefetch(*slot);
-        }
-        let flow = flows.of_flow(*slots.get(number)?)?;
-        let direct = directs.get(flow.program()?)?.as_ref()?;
-        let bytes = frame.bytes().len();
-        let goes = switch.go_directly(direct, (frame, found), parsed.get_mut(number)?, tally);
-        goes.then(|| {
-            flow.count(Counted::one(bytes), *now);
-            direct.port
-        })
     }
 
     /// Takes any other frame.
@@ -209,13 +205,15 @@ impl<'f> ShortWay<'f> {
         (table, slot): Met,
         (frame, found): (&mut impl Frame, Found),
     ) -> Option<u32> {
-        let ShortWay { switch, tally, now, directs, .. } = self;
+        let ShortWay { switch, tally, now, directs, at_hand, .. } = self;
         let flow = switch.tables.get(table)?.of_flow(tally.worker, slot)?;
         let (program, bytes) = (flow.program()?, frame.bytes().len());
         let parsed = self.parsed.get_mut(number)?;
         let direct = directs.get(program).and_then(Option::as_ref);
         let port = match direct {
-            Some(direct) if switch.go_directly(direct, (&mut *frame, found), parsed, tally) => direct.port,
+            Some(direct) if switch.go_directly(direct, (&mut *frame, found), parsed, (&mut *tally, at_hand)) => {
+                direct.port
+            }
             _ => switch.go_by_program(program, (&mut *frame, found), parsed, tally)?,
         };
         flow.count(Counted::one(bytes), *now);
@@ -273,17 +271,17 @@ impl Switch {
 
     /// Changes a packet, and counts it at the group that it goes by. If not, nothing happened.
     #[inline(always)]
-    fn go_directly(
+    fn go_directly<'f>(
         &self,
-        direct: &Direct,
+        direct: &'f Direct,
         (frame, found): (&mut impl Frame, Found),
         parsed: &mut Parsed,
-        tally: &mut Tally,
+        (tally, at_hand): (&mut Tally, &mut Option<AtHand<'f>>),
     ) -> bool {
         let bytes = frame.bytes().len();
         let goes = direct.port != parsed.in_port
             && tally.leaves_by(&self.ports, direct.port)
-            && direct.change(frame, found, &mut parsed.fields.0);
+            && direct.change(frame, found, at_hand, &mut parsed.fields.0);
         if goes {
             direct.count(tally.worker, bytes);
         }
@@ -398,8 +396,18 @@ impl Switch {
         (tally.found, tally.in_port) = (Some(found), in_port);
     }
 
+    /// The table that packets are searched for in that come from the one of this number on. The lines of the first flows are fetched.
+    #[inline(never)]
+    fn turn_here<'f>(&'f self, worker: Worker, met: &'f AllMet, found: Found, number: usize) -> Option<Here<'f>> {
+        let here = self.here_for(worker, met, found)?;
+        if !here.ahead.is_empty() {
+            here.flows.fetch(here.slots.get(number..).unwrap_or_default().get(..AHEAD).unwrap_or_default());
+        }
+        Some(here)
+    }
+
     fn count_came(&self, tally: &mut Tally, now: u64) {
-        let came = std::mem::take(&mut tally.came);
+        let came = std::mem::take(&mut tally.came).counted();
         if let Some(found) = tally.found
             && came.packets > 0
         {

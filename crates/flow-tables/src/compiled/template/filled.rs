@@ -1,5 +1,6 @@
 //! The changes of a template with their values, as they are carried out.
 
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -49,25 +50,61 @@ impl Values {
     }
 }
 
+/// The code of a template, which is there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AtHand<'t> {
+    template: &'t Template,
+    code: &'t Code,
+    /// Nothing is to be done beside it.
+    is_alone: bool,
+}
+
 impl Filled {
     /// Changes a frame of which code found this; if not, nothing has happened: there is no code, or the frame is not like most. Code may write words beside
     /// that nobody needs of a frame that is changed.
     #[inline(always)]
     pub(crate) fn change(&self, frame: &mut impl Frame, found: Found, results: &mut [u32; RESULTS]) -> bool {
+        self.change_by(&mut None, frame, found, results)
+    }
+
+    /// The same where the code is at hand by which the packet before was changed: mostly it is the same.
+    #[inline(always)]
+    pub(crate) fn change_by<'t>(
+        &'t self,
+        last: &mut Option<AtHand<'t>>,
+        frame: &mut impl Frame,
+        found: Found,
+        results: &mut [u32; RESULTS],
+    ) -> bool {
+        if last.is_none_or(|last| !ptr::eq(last.template, &*self.template)) {
+            *last = self.at_hand();
+        }
+        let Some(AtHand { code, is_alone, .. }) = *last else { return false };
+        if !is_alone {
+            return self.change_more(code, frame, found, results);
+        }
+        let length = frame.bytes().len();
+        let Some(window) = frame.window() else { return false };
+        let inputs = [length as u64, found.kind()];
+        let answer = match &self.values {
+            Values::Few(words) => code.run_with(window, inputs, words, results),
+            Values::Many(words) => code.run_with(window, inputs, words, results),
+        };
+        answer == Some(CHANGED)
+    }
+
+    /// The code, if it is there. If not, it is known from now on that it is wanted.
+    #[inline]
+    fn at_hand(&self) -> Option<AtHand<'_>> {
         let Template { pushed, popped, sets_sctp, is_wanted, code, .. } = &*self.template;
         let Some(Ok(code)) = code.get() else {
             // All workers read the line: it is written once.
             if !is_wanted.load(Ordering::Relaxed) {
                 is_wanted.store(true, Ordering::Relaxed);
             }
-            return false;
+            return None;
         };
-        if *pushed + *popped > 0 || *sets_sctp {
-            return self.change_more(code, frame, found, results);
-        }
-        let length = frame.bytes().len();
-        let Some(window) = frame.window() else { return false };
-        code.run_with(window, [length as u64, found.kind()], self.values.words(), results) == Some(CHANGED)
+        Some(AtHand { template: &self.template, code, is_alone: *pushed + *popped == 0 && !*sets_sctp })
     }
 
     /// The same where something is to be done beside the code: tags come and go, and the frame begins elsewhere then, or ports of SCTP are set, whose CRC is of
