@@ -217,12 +217,12 @@ impl Switch {
         if frames.is_led() {
             return;
         }
-        let Frames { parsed, count, met, .. } = frames;
+        let Frames { worker, parsed, count, met, .. } = frames;
         let parsed = parsed.get(..*count).unwrap_or_default();
         met.clear();
         for (number, table) in self.tables.approached() {
             let Some(room) = met.next(number, table.is_first_found()) else { break };
-            room.find(table, parsed);
+            room.find(table, *worker, parsed);
         }
     }
 

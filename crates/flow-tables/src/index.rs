@@ -38,6 +38,9 @@ pub(crate) const NO_SLOT: Slot = weir_table::lpm4::MAX_VALUE;
 /// So many packets are looked up at the same time at most.
 pub(crate) const BATCH: usize = weir_table::lpm4::BATCH;
 
+/// The lines of flows are asked for so many packets ahead, while those before are taken: where all were asked for at once, nothing else was done until they had come.
+pub(crate) const AHEAD: usize = 16;
+
 /// What a flow asks of a word of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
@@ -197,13 +200,17 @@ impl Index {
     }
 
     /// The flows that packets are the first to meet among prefixes or rules, or [`NO_SLOT`], and in the only tuple those that are wanted; all are found at
-    /// the same time.
+    /// the same time. Among prefixes `early` is told of the first [`AHEAD`] as soon as they are known, some of which may not be what these packets meet.
     #[inline]
-    pub(crate) fn approach<'w>(&self, packets: impl Iterator<Item = (&'w Words, bool)> + Clone) -> [Slot; BATCH] {
+    pub(crate) fn approach<'w>(
+        &self,
+        packets: impl Iterator<Item = (&'w Words, bool)> + Clone,
+        early: impl FnOnce(&[Slot]),
+    ) -> [Slot; BATCH] {
         let all = packets.clone().map(|(words, _)| words);
         match (&self.rules, &self.prefixes) {
             (Some(rules), _) => rules.approach(all),
-            (None, Some(prefixes)) => prefixes.approach(all),
+            (None, Some(prefixes)) => prefixes.approach(all, early),
             (None, None) => self.only_tuple().map_or([NO_SLOT; BATCH], |tuple| {
                 tuple.approach(packets.map(|(words, is_wanted)| is_wanted.then_some(words)))
             }),
@@ -367,6 +374,7 @@ mod tests {
     use weir_openflow::{Match, Oxm};
 
     use super::*;
+    use crate::counts::Worker;
     use crate::fields::Fields;
     use crate::switch::{Identity, Switch};
 
@@ -395,7 +403,8 @@ mod tests {
         let packets: Vec<Fields> = (0..800).map(packet).collect();
         let (mut found, is_wanted) = (0, |n: usize| !n.is_multiple_of(5));
         for packets in packets.chunks(BATCH) {
-            let slots = table.approach(packets.iter().enumerate().map(|(n, packet)| (packet, is_wanted(n))));
+            let slots =
+                table.approach(Worker::default(), packets.iter().enumerate().map(|(n, packet)| (packet, is_wanted(n))));
             for (n, (packet, slot)) in packets.iter().zip(slots).enumerate() {
                 let alone = table.find_slot(packet).filter(|_| is_wanted(n));
                 assert_eq!(slot, alone.unwrap_or(NO_SLOT), "{packet:?}");

@@ -205,8 +205,15 @@ impl FlowTable {
     /// The flows that packets are the first to meet among prefixes or rules, or in a table of one mask, where they are wanted, or [`NO_SLOT`]: all are found
     /// at the same time.
     #[inline]
-    pub(crate) fn approach<'f>(&self, packets: impl Iterator<Item = (&'f Fields, bool)> + Clone) -> [Slot; BATCH] {
-        self.index.approach(packets.map(|(fields, is_wanted)| (&fields.0, is_wanted)))
+    pub(crate) fn approach<'f>(
+        &self,
+        worker: Worker,
+        packets: impl Iterator<Item = (&'f Fields, bool)> + Clone,
+    ) -> [Slot; BATCH] {
+        let flows = self.counts.of(worker).filter(|flows| !flows.is_near());
+        // What a worker reads first of those that it takes first is asked for.
+        let ask = |slots: &[Slot]| flows.iter().for_each(|flows| slots.iter().for_each(|slot| flows.prefetch(*slot)));
+        self.index.approach(packets.map(|(fields, is_wanted)| (&fields.0, is_wanted)), ask)
     }
 
     /// Whether what [`FlowTable::approach`] finds is what packets meet: no other flow goes before.
@@ -218,7 +225,8 @@ impl FlowTable {
     /// Finds the flows of packets as those of batches are found, one batch after the other; how many meet one.
     pub fn find_all(&self, packets: &[Fields]) -> usize {
         let batch = |packets: &[Fields]| {
-            let (found, is_first) = (self.approach(packets.iter().map(|packet| (packet, true))), self.is_first_found());
+            let (found, is_first) =
+                (self.approach(Worker::default(), packets.iter().map(|packet| (packet, true))), self.is_first_found());
             let known = found.into_iter().map(|slot| (is_first && slot != NO_SLOT).then_some(slot));
             packets.iter().zip(known).filter(|(packet, known)| self.find(packet, *known).is_some()).count()
         };

@@ -2,6 +2,7 @@
 
 use super::Parsed;
 use crate::compiled::{Found, Met};
+use crate::counts::Worker;
 use crate::index::{BATCH, NO_SLOT, Slot};
 use crate::table::FlowTable;
 
@@ -71,11 +72,11 @@ impl MetInTable {
 
     /// Finds the flows that these packets meet in the table.
     #[inline]
-    pub(super) fn find(&mut self, table: &FlowTable, packets: &[Parsed]) {
+    pub(super) fn find(&mut self, table: &FlowTable, worker: Worker, packets: &[Parsed]) {
         for (slots, packets) in self.slots.chunks_mut(BATCH).zip(packets.chunks(BATCH)) {
             // Where code does not say where a packet is searched for, the first table is as likely as any.
             let is_wanted = |packet: &Parsed| packet.found.map_or(0, Found::search) == self.table;
-            let found = table.approach(packets.iter().map(|packet| (&packet.fields, is_wanted(packet))));
+            let found = table.approach(worker, packets.iter().map(|packet| (&packet.fields, is_wanted(packet))));
             slots.iter_mut().zip(found).for_each(|(slot, found)| *slot = found);
         }
     }

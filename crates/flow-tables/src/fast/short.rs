@@ -16,7 +16,7 @@ use super::{Frames, Parsed};
 use crate::compiled::{AtHand, Found, MOST_MET, Met, Then};
 use crate::counts::{OfFlow, OfTable, Several, Worker};
 use crate::fields::Fields;
-use crate::index::Slot;
+use crate::index::{AHEAD, Slot};
 use crate::ports::Ports;
 use crate::switch::Switch;
 
@@ -32,9 +32,6 @@ pub(super) struct Tally {
     port: u32,
     left: Several,
 }
-
-/// The lines of flows are asked for so many packets ahead, while those before are taken: where all were asked for at once, nothing else was done until they had come.
-const AHEAD: usize = 16;
 
 /// Through so many groups a packet goes the short way, behind the first one.
 const MOST_THROUGH: usize = 4;

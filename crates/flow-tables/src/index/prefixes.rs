@@ -10,7 +10,7 @@ use weir_openflow::Field;
 use weir_table::lpm4::{Config, Lookup4, Lpm4, MAX_VALUE, Packed, Prefix4};
 
 use super::tuple::Tuple;
-use super::{BATCH, NO_SLOT, Priorities, Slot, Term, meets};
+use super::{AHEAD, BATCH, NO_SLOT, Priorities, Slot, Term, meets};
 use crate::table::Place;
 use crate::words::{WORDS, Words, location, presence};
 
@@ -76,6 +76,23 @@ fn each_of<'w>(
     places.zip(packets).map(|((value, differs), words)| (*value, *differs) = of(words)).count()
 }
 
+/// Looks up what was approached.
+#[inline(always)]
+fn look_up(reader: &impl Lookup4, values: &[u32], slots: &mut [Slot]) {
+    let rest = reader.lookup_first(values, slots);
+    reader.lookup_rest(values, slots, rest);
+}
+
+/// The first [`AHEAD`] and the others.
+fn split(all: &[u32]) -> (&[u32], &[u32]) {
+    all.split_at_checked(AHEAD).unwrap_or((all, &[]))
+}
+
+/// The same.
+fn split_mut(all: &mut [u32]) -> (&mut [u32], &mut [u32]) {
+    all.split_at_mut(AHEAD.min(all.len()))
+}
+
 impl Prefixes {
     /// What of these tuples is prefixes of a field; marks those that are. Nothing if not many are.
     pub(super) fn of(tuples: &mut [Tuple]) -> Option<Prefixes> {
@@ -135,9 +152,14 @@ impl Prefixes {
         (slot != NO_SLOT).then_some(slot)
     }
 
-    /// The flows of the longest prefixes of packets, up to [`BATCH`] of them, or [`NO_SLOT`]: all are looked up at the same time.
+    /// The flows of the longest prefixes of packets, up to [`BATCH`] of them, or [`NO_SLOT`]: all are looked up at the same time. `early` is told of the first
+    /// while the others still come: some may be of packets that do not meet what is asked for beside.
     #[inline]
-    pub(super) fn approach<'w>(&self, packets: impl Iterator<Item = &'w Words>) -> [Slot; BATCH] {
+    pub(super) fn approach<'w>(
+        &self,
+        packets: impl Iterator<Item = &'w Words>,
+        early: impl FnOnce(&[Slot]),
+    ) -> [Slot; BATCH] {
         let (mut values, mut slots, mut differs) = ([0; BATCH], [NO_SLOT; BATCH], [0; BATCH]);
         let word = usize::from(self.word) % WORDS;
         // Mostly they ask for the type of frames beside, which is two words.
@@ -150,7 +172,12 @@ impl Prefixes {
             }),
         };
         if let (Some(values), Some(slots)) = (values.get(..count), slots.get_mut(..count)) {
-            self.table.reader().lookup_batch(values, slots);
+            let reader = self.table.reader();
+            reader.approach(values, slots);
+            let ((first_values, values), (first, slots)) = (split(values), split_mut(slots));
+            look_up(&**reader, first_values, first);
+            early(first);
+            look_up(&**reader, values, slots);
         }
         for (slot, differs) in slots.iter_mut().zip(differs) {
             *slot = if differs == 0 { *slot } else { NO_SLOT };
