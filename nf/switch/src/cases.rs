@@ -1,6 +1,7 @@
 //! What `weir bench cpp switch` measures: tables as they are known from other switches' measurements, and the [router](paper) of one of them.
 
 mod paper;
+pub(crate) mod yardstick;
 
 use std::net::Ipv4Addr;
 

@@ -1,17 +1,18 @@
 //! The function `switch` as the program sees it.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use weir_config::{ConfigError, Element, ErrorKind};
 use weir_flow_tables::agent::Options;
 use weir_flow_tables::{Agent, Switch as Tables};
 use weir_stage::{
     Case, ChannelSide, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, LinkSpeed, Need, Place,
-    PortInfo, Prepared, RequestError, Show, ShowRows, To,
+    PortInfo, Prepared, RequestError, Show, ShowRows, Stage, To,
 };
 use weir_table::mac::MacTable;
 
+use crate::cases::yardstick::{Router, Yardstick};
 use crate::config::{SwitchConfig, SwitchLimits};
 use crate::control::{self, Control};
 use crate::core::{Core, Shared};
@@ -67,9 +68,8 @@ fn draw(wanted: &Wanted, running: Option<&Running>) -> Result<Graph, GraphError>
     let Wanted { name, ports, .. } = wanted;
     let (mut graph, count) = (Graph::new(), ports.len());
     let worker = Place::Worker { section: 0 };
-    let tables = graph.add_of(format!("{name}.tables"), forward::declaration(count), worker, running, |running| {
-        Ok(Box::new(Forward::new(Arc::clone(&running.shared), ports)))
-    })?;
+    let tables =
+        graph.add_of(format!("{name}.tables"), forward::declaration(count), worker, running, Running::tables)?;
     let declared = control::declaration(count);
     let control = graph.add_of(format!("{name}.control"), declared, Place::Control, running, |running| {
         Ok(Box::new(Control::new(Arc::clone(&running.shared), ports, wanted.live())))
@@ -102,7 +102,7 @@ impl Description for Described {
     fn instantiate(self, ground: &Ground<'_>, old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
         let Described { element, wanted } = self;
         if let Some(old) = old.filter(|old| is_same(&old.wanted, &wanted)) {
-            return Ok(Running { shared: Arc::clone(&old.shared), wanted });
+            return Ok(Running { shared: Arc::clone(&old.shared), wanted, yardstick: OnceLock::new() });
         }
         let SwitchLimits { stations, .. } = wanted.config.limits;
         // The seed differs from run to run: strangers choose addresses.
@@ -115,7 +115,7 @@ impl Description for Described {
         let agent = Agent::new(Tables::new(wanted.identity()), options);
         let mut core = Core::new(agent, Stations::new(table, stations, ground.now));
         core.configure(&wanted.live());
-        Ok(Running { shared: Arc::new(Shared::new(core, ground.now)), wanted })
+        Ok(Running { shared: Arc::new(Shared::new(core, ground.now)), wanted, yardstick: OnceLock::new() })
     }
 
     fn change(self, running: &Running, _env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
@@ -138,12 +138,31 @@ fn is_same(one: &Wanted, other: &Wanted) -> bool {
 pub struct Running {
     pub(crate) shared: Arc<Shared>,
     wanted: Wanted,
+    /// What is measured in place of its tables: only [cases] set it.
+    yardstick: OnceLock<Arc<Router>>,
 }
 
 impl Running {
     /// Its ports.
     pub(crate) fn ports(&self) -> &[PortInfo] {
         &self.wanted.ports
+    }
+
+    /// Lets something else be measured in place of its tables, before its graph is drawn.
+    pub(crate) fn set_yardstick(&self, router: Router) {
+        self.yardstick.get_or_init(|| Arc::new(router));
+    }
+
+    /// The stage of its tables.
+    fn tables(&self) -> Result<Box<dyn Stage>, GraphError> {
+        let ports = self.ports();
+        match self.yardstick.get() {
+            None => Ok(Box::new(Forward::new(Arc::clone(&self.shared), ports))),
+            Some(router) => {
+                let yardstick = Yardstick::new(Arc::clone(router), ports.len());
+                Ok(Box::new(yardstick.map_err(|error| GraphError(vec![error]))?))
+            }
+        }
     }
 }
 
