@@ -70,6 +70,17 @@ impl<T: Lookup4> Lookups<T> {
         });
     }
 
+    /// The same as [`Lookups::place`] where groups are rare: who looks for one is not in the way of others.
+    #[inline(always)]
+    pub(crate) fn place_of_most(&self, packet: &Packet, l3: usize, family: Family, value: u32) -> u32 {
+        if value & fib::GROUP == 0 { value } else { self.member(packet, l3, family, value) }
+    }
+
+    #[inline(never)]
+    fn member(&self, packet: &Packet, l3: usize, family: Family, value: u32) -> u32 {
+        self.place(packet, l3, family, value)
+    }
+
     /// The place that an answer of the prefix table stands for, to a packet whose network header begins at `l3`.
     #[inline(always)]
     pub(crate) fn place(&self, packet: &Packet, l3: usize, family: Family, value: u32) -> u32 {

@@ -72,7 +72,7 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
                 }
                 good |= slot.bit();
                 let value = table.lookup(frame_check::destination_of(packet.window(0)));
-                let place = shared.lookups.place(packet, Ethernet::LEN, Family::Four, value);
+                let place = shared.lookups.place_of_most(packet, Ethernet::LEN, Family::Four, value);
                 if let Some(way) = path.forward::<false, Four>(packet, Ethernet::LEN, place) {
                     gone |= slot.bit();
                     out.answer_indexed(slot, way);
