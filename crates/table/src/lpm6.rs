@@ -36,6 +36,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use weir_mem::arena;
+use weir_simd::Kernel;
 
 pub use linear::{Linear, List};
 pub use prefix::Prefix6;
@@ -162,11 +163,22 @@ pub struct Walk {
     tops: [u64; BATCH],
     /// Whether they take the first steps all at once, in which the bits behind the 64th are not looked at.
     is_even: bool,
+    /// As many lookups as this do so: fewer are faster one by one, as are those that do not begin with an array.
+    even_from: usize,
 }
 
 impl Default for Walk {
     fn default() -> Walk {
-        Walk { slots: [0; BATCH], words: [0; BATCH], depths: [0; BATCH], tops: [0; BATCH], is_even: false }
+        let (slots, words, depths, tops) = ([0; BATCH], [0; BATCH], [0; BATCH], [0; BATCH]);
+        Walk { slots, words, depths, tops, is_even: false, even_from: 24 }
+    }
+}
+
+impl Walk {
+    /// For who looks up in code that is compiled for a [`Kernel`]: only vectors gain by steps that all take at once.
+    pub fn of(kernel: Kernel) -> Walk {
+        let usual = Walk::default();
+        Walk { even_from: if kernel == Kernel::SCALAR { usize::MAX } else { usual.even_from }, ..usual }
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Examiner {
 
 impl Examiner {
     pub(crate) fn new(kernel: Kernel) -> Examiner {
-        let (checker, six, vrfs) = (Checker::new(kernel), Six::default(), Vrfs::default());
+        let (checker, six, vrfs) = (Checker::new(kernel), Six::new(kernel), Vrfs::default());
         Examiner { checker, six, vrfs, expects_six: false, expects_one: false }
     }
 

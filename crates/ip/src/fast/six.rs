@@ -36,13 +36,12 @@ pub(crate) struct Six {
     walk: Walk,
 }
 
-impl Default for Six {
-    fn default() -> Six {
-        Six { destinations: [0; BATCH], count: 0, ranks: [0; BATCH], walk: Walk::default() }
-    }
-}
-
 impl Six {
+    /// For code that is compiled for this kernel.
+    pub(crate) fn new(kernel: Kernel) -> Six {
+        Six { destinations: [0; BATCH], count: 0, ranks: [0; BATCH], walk: Walk::of(kernel) }
+    }
+
     /// Finds out which of the packets in `of` carry IPv6, and which of them may be forwarded without a second look: those for the `station`,
     /// if there is one, and in `ours`. Packets of a `TAGGED` batch may have tags.
     #[inline(always)]

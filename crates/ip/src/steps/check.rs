@@ -124,7 +124,7 @@ impl Examine for Six {
     const FAMILY: Family = Family::Six;
 
     fn new(kernel: Kernel) -> Six {
-        Six { kernel, six: six::Six::default() }
+        Six { kernel, six: six::Six::new(kernel) }
     }
 
     fn good(&mut self, batch: &Batch, ingress: Option<&Ingress>) -> u64 {

@@ -285,7 +285,12 @@ impl<K: Keys> Make<K> {
 
     fn six(&self) -> Box<dyn Stage> {
         let (table, fib) = (Arc::clone(&self.readers.six), Arc::clone(&self.fib));
-        self.stage_of(Six { table, fib, seed: u64::from(self.config.hash_seed()), six: six::Six::default() })
+        self.stage_of(Six {
+            table,
+            fib,
+            seed: u64::from(self.config.hash_seed()),
+            six: six::Six::new(Kernel::detect()),
+        })
     }
 
     fn stage_of<F: Find + 'static>(&self, find: F) -> Box<dyn Stage> {

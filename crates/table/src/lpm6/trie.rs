@@ -8,9 +8,6 @@ use weir_mem::{HugeSlice, arena};
 use super::link::{Leads, Link, Range, Slot, WORDS};
 use super::{BATCH, Lookup6, Walk};
 
-/// As many lookups as this take their first steps all at once: fewer are faster one by one, as are those that do not begin with an array.
-const EVEN: usize = 24;
-
 /// The words that readers see.
 #[derive(Debug)]
 pub struct Trie {
@@ -418,7 +415,7 @@ impl Lookup6 for Trie {
     #[inline(always)]
     fn approach(&self, addresses: &[u128], walk: &mut Walk) {
         let (first, words) = (self.first(), self.words());
-        walk.is_even = first.link().is_array() && addresses.len() >= EVEN;
+        walk.is_even = first.link().is_array() && addresses.len() >= walk.even_from;
         if walk.is_even {
             walk.start(first, addresses);
             words.step_all(walk, addresses.len());

@@ -45,7 +45,7 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
-        Rig { pool: HeapPool::new(128, 2048), interfaces: ingress(), six: Six::default() }
+        Rig { pool: HeapPool::new(128, 2048), interfaces: ingress(), six: Six::new(Kernel::detect()) }
     }
 
     fn ingress(&self) -> &Ingress {
@@ -258,7 +258,7 @@ proptest! {
         }
         let address = |slot: usize| addresses[slot % 32] ^ (slot / 32) as u8;
         let expected = |slot: usize| if address(slot) < 3 { u32::from(address(slot)) + 1 } else { 99 };
-        let (mut six, mut row) = (Six::default(), Row::default());
+        let (mut six, mut row) = (Six::new(Kernel::detect()), Row::default());
         for slot in Slots(good) {
             six.note(&mut row, slot, u128::from(address(slot.index())) << 120 | 5);
         }
