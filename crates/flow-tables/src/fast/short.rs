@@ -202,13 +202,14 @@ impl<'f> ShortWay<'f> {
         (table, slot): Met,
         (frame, found): (&mut impl Frame, Found),
     ) -> Option<u32> {
-        let ShortWay { switch, tally, now, directs, at_hand, .. } = self;
+        let ShortWay { switch, tally, now, directs, .. } = self;
         let flow = switch.tables.get(table)?.of_flow(tally.worker, slot)?;
         let (program, bytes) = (flow.program()?, frame.bytes().len());
         let parsed = self.parsed.get_mut(number)?;
         let direct = directs.get(program).and_then(Option::as_ref);
         let port = match direct {
-            Some(direct) if switch.go_directly(direct, (&mut *frame, found), parsed, (&mut *tally, at_hand)) => {
+            // Packets that come here do not follow others whose code they could have.
+            Some(direct) if switch.go_directly(direct, (&mut *frame, found), parsed, (&mut *tally, &mut None)) => {
                 direct.port
             }
             _ => switch.go_by_program(program, (&mut *frame, found), parsed, tally)?,
