@@ -1,4 +1,4 @@
-//! Tells which of up to 64 Ethernet frames carry IPv6, and which of these a router surely may forward without a second look.
+//! Tells which of up to 64 Ethernet frames carry IPv6 that a router surely may forward without a second look.
 //!
 //! There is no checksum, so that few words of each header are looked at: one frame after the other, each as one register.
 
@@ -32,17 +32,13 @@ const IPV6: [u8; 2] = [0x86, 0xdd];
 /// The first half of the first address that is not of the usual kind any more: fe80::.
 const FIRST_SPECIAL: u64 = 0xfe80 << 48;
 
-/// Masks of frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// Those that say that they carry IPv6.
-    pub six: u64,
-    /// Those of them that keep all rules.
-    pub good: u64,
+/// Whether a frame says that it carries IPv6.
+#[inline(always)]
+pub fn is_six(frame: &Frame) -> bool {
+    bytes::<ETHERTYPE, 2>(frame) == IPV6
 }
 
-/// Answers which of the first `count` frames carry IPv6, and which of these keep all of these rules (RFC 8200 sections 3 and 4, RFC 4291
-/// section 2):
+/// Answers a mask of those of the first `count` frames that carry IPv6 and keep all of these rules (RFC 8200 sections 3 and 4, RFC 4291 section 2):
 ///
 /// - they are for the `station`, if there is one;
 /// - version 6;
@@ -58,7 +54,7 @@ pub fn check(
     frames: &[&Frame; BATCH],
     lengths: &[u16; BATCH],
     count: usize,
-) -> Found {
+) -> u64 {
     match kernel.level() {
         // SAFETY: a `Kernel` of this level exists only where its features were detected.
         #[cfg(target_arch = "x86_64")]
@@ -69,20 +65,18 @@ pub fn check(
 
 /// The portable twin: the rules as they are read.
 #[inline(always)]
-fn scalar(station: Option<[u8; 6]>, frames: &[&Frame; BATCH], lengths: &[u16; BATCH], count: usize) -> Found {
-    let mut found = Found::default();
+fn scalar(station: Option<[u8; 6]>, frames: &[&Frame; BATCH], lengths: &[u16; BATCH], count: usize) -> u64 {
+    let mut good = 0;
     for (i, (frame, length)) in frames.iter().zip(lengths).enumerate().take(count) {
-        let is_six = bytes::<ETHERTYPE, 2>(frame) == IPV6;
         let is_ours = station.is_none_or(|station| bytes::<0, 6>(frame) == station);
         let is_plain = bytes::<VERSION, 1>(frame)[0] >> 4 == 6
             && bytes::<NEXT, 1>(frame) != [0]
             && bytes::<HOP_LIMIT, 1>(frame)[0] >= 2
             && is_usual(bytes::<SOURCE, 8>(frame))
             && is_usual(bytes::<DESTINATION, 8>(frame));
-        found.six |= u64::from(is_six) << i;
-        found.good |= u64::from(is_six && is_ours && is_plain && is_whole(frame, *length)) << i;
+        good |= u64::from(is_six(frame) && is_ours && is_plain && is_whole(frame, *length)) << i;
     }
-    found
+    good
 }
 
 /// Whether the first half of an address is of the usual kind.
@@ -93,7 +87,7 @@ fn is_usual(half: [u8; 8]) -> bool {
 /// Whether all of the payload is there.
 #[inline(always)]
 fn is_whole(frame: &Frame, length: u16) -> bool {
-    HEADERS + usize::from(u16::from_be_bytes(bytes::<PAYLOAD, 2>(frame))) <= usize::from(length)
+    HEADERS + usize::from(u16::from_be_bytes([frame[PAYLOAD], frame[PAYLOAD + 1]])) <= usize::from(length)
 }
 
 /// So many bytes at `AT`.

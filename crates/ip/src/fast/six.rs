@@ -1,13 +1,12 @@
 //! IPv6 on the fast path: packets that surely may be forwarded are told by a vector kernel, and their destinations looked up all at once.
 
-use weir_packet::{Batch, Slot, Slots};
+use weir_packet::{Batch, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::BATCH;
 use weir_simd::plain6::{self, Frame, NO_FRAME};
 use weir_table::lpm6::{Lookup6, Trie, Walk};
 use weir_wire::{Ethernet, View};
 
-use crate::fast::checker::reach;
 use crate::fast::lookups::l3_of;
 
 /// Where the destination stands behind the start of an Ethernet header without tags.
@@ -37,7 +36,6 @@ pub(crate) struct Six {
 }
 
 impl Six {
-    /// For code that is compiled for this kernel.
     pub(crate) fn new(kernel: Kernel) -> Six {
         Six { destinations: [0; BATCH], count: 0, ranks: [0; BATCH], walk: Walk::of(kernel) }
     }
@@ -52,25 +50,26 @@ impl Six {
         of: u64,
         (station, ours): (Option<[u8; 6]>, u64),
     ) -> Seen {
-        let (mut frames, mut lengths) = ([&NO_FRAME; BATCH], [0; BATCH]);
+        let mut sixes = Sixes::default();
         batch.each_ref_in(
             of,
             #[inline(always)]
-            |slot, packet| {
-                let skipped = skipped::<TAGGED>(batch, slot);
-                frames[slot.index()] = packet.window(skipped);
-                // Buffers are far shorter than 64 KiB.
-                lengths[slot.index()] = packet.len().saturating_sub(skipped) as u16;
-            },
+            |slot, packet| sixes.note(slot, packet, skipped::<TAGGED>(batch, slot)),
         );
-        let found = plain6::check(kernel, station, &frames, &lengths, reach(batch));
-        let good = found.good & ours;
-        let mut row = Row::default();
-        for slot in Slots(good) {
-            self.note(&mut row, slot, destination(frames[slot.index()]));
+        let Sixes { frames, lengths, count, of } = &sixes;
+        let found = plain6::check(kernel, station, frames, lengths, *count);
+        let (mut row, mut good) = (Row::default(), 0);
+        for (slot, (at, frame)) in Slots(*of).zip(frames.iter().enumerate()) {
+            if found >> at & ours >> slot.index() & 1 != 0 {
+                good |= slot.bit();
+                self.note(&mut row, slot, destination(frame));
+            }
         }
         self.count = row.count;
-        Seen { of: found.six, good, bytes: bytes_of(found.six, of, &lengths) }
+        // By vectors: what places without packets have is 0, but for the one behind the last.
+        let bytes =
+            lengths.iter().zip(0..).fold(0, |sum, (length, at)| sum + if at < *count { u32::from(*length) } else { 0 });
+        Seen { of: *of, good, bytes: bytes.into() }
     }
 
     /// Finds out the destinations of packets that were checked before, and may have been changed since.
@@ -111,10 +110,11 @@ impl Six {
         table.approach(destinations, &mut self.walk);
         table.advance(destinations, &mut self.walk);
         table.finish(destinations, &mut self.walk, to);
-        if self.count == 1 {
-            values.fill(found[0]);
-        } else {
-            values.iter_mut().zip(&self.ranks).for_each(|(value, rank)| *value = found[usize::from(*rank) % BATCH]);
+        match self.count {
+            1 => values.fill(found[0]),
+            // Each packet of a whole batch has its own.
+            BATCH => *values = found,
+            _ => values.iter_mut().zip(&self.ranks).for_each(|(to, rank)| *to = found[usize::from(*rank) % BATCH]),
         }
     }
 
@@ -131,6 +131,37 @@ impl Six {
         for (slot, found) in Slots(some).zip(found) {
             values[slot.index()] = found;
         }
+    }
+}
+
+/// The packets of a batch that carry IPv6, side by side in the order of their slots: those of another family in between cost the kernel nothing.
+struct Sixes<'b> {
+    frames: [&'b Frame; BATCH],
+    lengths: [u16; BATCH],
+    /// How many there are.
+    count: usize,
+    /// The mask of their slots.
+    of: u64,
+}
+
+impl Default for Sixes<'_> {
+    fn default() -> Self {
+        Sixes { frames: [&NO_FRAME; BATCH], lengths: [0; BATCH], count: 0, of: 0 }
+    }
+}
+
+impl<'b> Sixes<'b> {
+    /// Notes a packet, if it carries IPv6, as if it began so many bytes behind its start.
+    #[inline(always)]
+    fn note(&mut self, slot: Slot, packet: &'b Packet, skipped: usize) {
+        let (frame, at) = (packet.window(skipped), self.count % BATCH);
+        // Written in any case, and counted if it is one: there is no branch to be guessed.
+        self.frames[at] = frame;
+        // Buffers are far shorter than 64 KiB.
+        self.lengths[at] = packet.len().saturating_sub(skipped) as u16;
+        let is_six = plain6::is_six(frame);
+        self.count += usize::from(is_six);
+        self.of |= u64::from(is_six) << slot.index();
     }
 }
 
@@ -152,16 +183,6 @@ fn skipped<const TAGGED: bool>(batch: &Batch, slot: Slot) -> usize {
 fn destination(frame: &Frame) -> u128 {
     let address = frame.split_at(DESTINATION).1.first_chunk();
     address.map_or(0, |address| u128::from_be_bytes(*address))
-}
-
-/// Bytes of some of the packets whose lengths are here.
-#[inline(always)]
-fn bytes_of(some: u64, all: u64, lengths: &[u16; BATCH]) -> u64 {
-    if some == all {
-        // By vectors: what slots without packets have is 0.
-        return lengths.iter().fold(0u32, |sum, length| sum + u32::from(*length)).into();
-    }
-    Slots(some).map(|slot| u64::from(lengths[slot.index()])).sum()
 }
 
 #[cfg(test)]
