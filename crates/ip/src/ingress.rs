@@ -2,13 +2,12 @@
 //!
 //! Untagged frames belong to the port's own interface, which takes no look at all where a port has no other. A tagged frame's outer VLAN is
 //! looked up in a table of the port with a place for each; where that is not the whole answer (two tags, or one VLAN behind several TPIDs),
-//! an exact match on all of it follows.
+//! an exact match on all of it follows. Of an interface with one tag that table says all that is needed: nothing else is read of thousands of them.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use weir_mem::prefetch::prefetch_slice;
 use weir_simd::frame_check::LinkPattern;
 use weir_table::exact::Index;
 use weir_wire::{Ethernet, MacAddr, View, ethernet};
@@ -30,6 +29,8 @@ pub(crate) const SEVERAL: u16 = u16::MAX - 1;
 pub(crate) struct PortIn {
     /// MAC address of the port's untagged interface, as [`mac_word`] has it; [`NOBODY`].
     mac: AtomicU64,
+    /// That of its interfaces with tags, in the same form, whichever of them are up.
+    pub(crate) station: AtomicU64,
     /// The port's untagged interface.
     pub(crate) untagged: AtomicU16,
     /// Position among the ports of the function.
@@ -45,8 +46,6 @@ pub(crate) struct PortIn {
 pub(crate) struct In {
     /// Its tags as a number.
     pub(crate) key: AtomicU64,
-    /// How the frames of one with a single tag that carry IPv4 go on behind the MAC addresses, as [`behind_addresses`] has it.
-    pub(crate) plain: AtomicU64,
     /// MAC address in 48 bits, then the index of the port; [`NOBODY`] if nothing may come in.
     pub(crate) station: AtomicU64,
     /// The number of its VRF.
@@ -97,20 +96,15 @@ fn six_of(word: u64) -> [u8; 6] {
     [a, b, c, d, e, f]
 }
 
-/// What no frame goes on with.
-pub(crate) const NO_FRAME: u64 = u64::MAX;
-
-/// How frames with these tags that carry IPv4 go on behind the MAC addresses, as [`behind_addresses`] has it; none do where there is not
-/// exactly one tag.
-pub(crate) fn plain_of(tags: Tags) -> u64 {
-    match tags.count() {
-        1 => {
-            let [a, b, c, d, e, f, ..] = tags.bytes(ethernet::IPV4);
-            u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
-        }
-        _ => NO_FRAME,
-    }
+/// What a VLAN table holds of an interface with one tag that packets may come in by: its number, then the TPID as it lies in the packet. Of other
+/// VLANs it holds no TPID: [`NO_VLAN`], [`SEVERAL`], or a number alone.
+pub(crate) fn vlan_word(tag: Tag, interface: InterfaceId) -> u32 {
+    u32::from(interface) | u32::from(tag.tpid.to_be()) << 16
 }
+
+/// EtherTypes as they lie in the packet.
+const IPV4: u16 = ethernet::IPV4.to_be();
+const IPV6: u16 = ethernet::IPV6.to_be();
 
 /// What a frame that came in belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +122,7 @@ pub struct Ingress {
     /// By the index of the port in the whole configuration.
     pub(crate) ports: Box<[PortIn]>,
     /// By position of the port and outer VLAN.
-    pub(crate) vlans: Box<[AtomicU16]>,
+    pub(crate) vlans: Box<[AtomicU32]>,
     /// By position of the port and all tags.
     pub(crate) exact: Option<Arc<Index>>,
     /// By number.
@@ -156,6 +150,7 @@ impl Ingress {
     pub(crate) fn new(port_indices: usize, positions: usize, interfaces: usize, exact: Option<Arc<Index>>) -> Ingress {
         let port = |_| PortIn {
             mac: AtomicU64::new(NOBODY),
+            station: AtomicU64::new(NOBODY),
             untagged: AtomicU16::new(NO_INTERFACE),
             position: AtomicU32::new(NO_POSITION),
             has_tags: AtomicBool::new(false),
@@ -163,12 +158,11 @@ impl Ingress {
         };
         let ingress = Ingress {
             ports: (0..port_indices).map(port).collect(),
-            vlans: (0..positions * VLANS).map(|_| AtomicU16::new(NO_VLAN)).collect(),
+            vlans: (0..positions * VLANS).map(|_| AtomicU32::new(NO_VLAN.into())).collect(),
             exact,
             interfaces: (0..interfaces)
                 .map(|_| In {
                     key: AtomicU64::new(0),
-                    plain: AtomicU64::new(NO_FRAME),
                     station: AtomicU64::new(NOBODY),
                     vrf: AtomicU16::new(0),
                     has_addresses: AtomicBool::new(false),
@@ -267,11 +261,11 @@ impl Ingress {
     /// What is known of a port, to be kept in registers while its packets are looked at.
     #[inline(always)]
     pub fn port(&self, port: u16) -> PortView<'_> {
-        let position =
-            self.ports.get(usize::from(port)).map_or(NO_POSITION, |port| port.position.load(Ordering::Relaxed));
+        let of = |known: &PortIn| (known.position.load(Ordering::Relaxed), known.station.load(Ordering::Relaxed));
+        let (position, station) = self.ports.get(usize::from(port)).map_or((NO_POSITION, NOBODY), of);
         let start = position as usize * VLANS;
         let vlans = self.vlans.get(start..start + VLANS).and_then(|vlans| vlans.first_chunk());
-        PortView { ingress: self, port, vlans, interfaces: &self.interfaces }
+        PortView { ingress: self, port, vlans, station }
     }
 
     /// What a frame belongs to that came in by the port of this index. A function of its own: where packets flow, [`PortView::enter`] finds most.
@@ -293,7 +287,7 @@ impl Ingress {
     /// What the table of a port says of an outer VLAN.
     fn outer_vlan(&self, position: u32, vlan: u16) -> u16 {
         let at = position as usize * VLANS + usize::from(vlan);
-        self.vlans.get(at).map_or(NO_VLAN, |word| word.load(Ordering::Relaxed))
+        self.vlans.get(at).map_or(NO_VLAN, |word| word.load(Ordering::Relaxed) as u16)
     }
 
     /// The interface with these tags on the port at a position; [`NO_INTERFACE`] if there is none.
@@ -377,35 +371,29 @@ impl Ingress {
 pub struct PortView<'i> {
     ingress: &'i Ingress,
     port: u16,
-    vlans: Option<&'i [AtomicU16; VLANS]>,
-    interfaces: &'i [In],
+    vlans: Option<&'i [AtomicU32; VLANS]>,
+    station: u64,
 }
 
 impl PortView<'_> {
-    /// The interface that a frame belongs to, most probably; asks for what is known of it.
-    #[inline(always)]
-    pub(crate) fn approach(self, frame: &[u8; FRONT_LEN]) -> InterfaceId {
-        let vlan = (behind_addresses(frame) >> 16) as u16;
-        let known = |vlans: &[AtomicU16; VLANS]| vlans[usize::from(vlan.swap_bytes()) % VLANS].load(Ordering::Relaxed);
-        let interface = self.vlans.map_or(NO_INTERFACE, known);
-        prefetch_slice(self.interfaces, interface.into());
-        interface
-    }
-
-    /// What a frame belongs to: the same as [`Ingress::enter`] says, sooner for those with one tag that carry IPv4.
+    /// What a frame belongs to: the same as [`Ingress::enter`] says, sooner for those with one tag that carry IP.
     #[inline(always)]
     pub fn enter(self, frame: &[u8; FRONT_LEN]) -> Entered {
-        let behind = behind_addresses(frame);
-        let vlan = (behind >> 16) as u16;
-        if let Some(vlans) = self.vlans
-            && let interface = vlans[usize::from(vlan.swap_bytes()) % VLANS].load(Ordering::Relaxed)
-            && let Some(known) = self.interfaces.get(usize::from(interface))
-            && known.plain.load(Ordering::Relaxed) == behind
-        {
-            let station = destination_word(frame) | u64::from(self.port) << 48;
-            return Entered { interface, l3: 18, is_ours: known.station.load(Ordering::Relaxed) == station };
+        match self.enter_by_tag(frame) {
+            Some(entered) => entered,
+            None => self.ingress.enter(self.port, frame),
         }
-        self.ingress.enter(self.port, frame)
+    }
+
+    /// The same for one with the tag of an interface that has one, and that is up; not for all of them.
+    #[inline(always)]
+    fn enter_by_tag(self, frame: &[u8; FRONT_LEN]) -> Option<Entered> {
+        let behind = behind_addresses(frame);
+        let (tpid, vlan, ethertype) = (behind as u16, (behind >> 16) as u16, (behind >> 32) as u16);
+        let word = self.vlans?[usize::from(vlan.swap_bytes()) % VLANS].load(Ordering::Relaxed);
+        let is_its = word >> 16 != 0 && (word >> 16) as u16 == tpid;
+        let (is_ip, is_ours) = (ethertype == IPV4 || ethertype == IPV6, destination_word(frame) == self.station);
+        (is_its && is_ip).then_some(Entered { interface: word as InterfaceId, l3: 18, is_ours })
     }
 }
 
@@ -435,12 +423,10 @@ impl PortView<'_> {
     /// How all frames begin that belong to the same interface as this one, if it has one tag, carries IPv4 and is for the interface.
     #[inline(always)]
     pub(crate) fn one_tag(self, frame: &[u8; FRONT_LEN]) -> Option<OneTag> {
-        let entered = self.enter(frame);
-        let known = self.interfaces.get(usize::from(entered.interface)).filter(|_| entered.is_ours)?;
-        let plain = known.plain.load(Ordering::Relaxed);
+        let behind = behind_addresses(frame);
+        let entered = self.enter_by_tag(frame).filter(|entered| entered.is_ours && (behind >> 32) as u16 == IPV4)?;
         let mac = MacAddr(six_of(destination_word(frame)));
-        let tag = || OneTag::new(entered.interface, mac, six_of(plain), six_of(WITHOUT_PRIORITY));
-        (plain == behind_addresses(frame)).then(tag)
+        Some(OneTag::new(entered.interface, mac, six_of(behind), six_of(WITHOUT_PRIORITY)))
     }
 }
 

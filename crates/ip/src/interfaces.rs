@@ -14,7 +14,7 @@ use weir_wire::MacAddr;
 pub use interface::{Fresh, Interface, Port, Refused, Tunnel};
 
 use crate::egress::Egress;
-use crate::ingress::{Ingress, NO_FRAME, NO_VLAN, NOBODY, SEVERAL, VLANS, mac_word, plain_of};
+use crate::ingress::{Ingress, NO_VLAN, NOBODY, SEVERAL, VLANS, mac_word, vlan_word};
 use crate::tags::Tags;
 use crate::{InterfaceId, MAX_INTERFACES, MAX_PORTS, NO_INTERFACE};
 
@@ -181,9 +181,12 @@ impl Interfaces {
     fn settle_vlan(&self, port: u8, vlan: u16) {
         let mut having = self.with_outer_vlan(port, vlan);
         let value = match (having.next(), having.next()) {
-            (None, _) => NO_VLAN,
-            (Some((tags, id)), None) if tags.count() == 1 => id,
-            _ => SEVERAL,
+            (None, _) => NO_VLAN.into(),
+            (Some((tags, id)), None) if tags.count() == 1 => match self.get(id).is_some_and(|it| it.wanted.enabled) {
+                true => vlan_word(tags.outer(), id),
+                false => id.into(),
+            },
+            _ => SEVERAL.into(),
         };
         if let Some(word) = self.ingress.vlans.get(usize::from(port) * VLANS + usize::from(vlan)) {
             word.store(value, Ordering::Relaxed);
@@ -237,7 +240,6 @@ impl Interfaces {
         self.by_name.remove(gone.name());
         if let Some(known) = self.ingress.interfaces.get(usize::from(id)) {
             known.station.store(NOBODY, Ordering::Relaxed);
-            known.plain.store(NO_FRAME, Ordering::Relaxed);
             known.key.store(0, Ordering::Relaxed);
             known.has_addresses.store(false, Ordering::Relaxed);
         }
@@ -304,15 +306,19 @@ impl Interfaces {
         interface.mac = port.mac;
         interface.mtu = interface.wanted.mtu.map_or(most, |mtu| mtu.min(most));
         interface.up = port.link && interface.wanted.enabled;
-        let enters = interface.wanted.enabled;
+        let (enters, position) = (interface.wanted.enabled, interface.wanted.port);
         if tags == Tags::NONE {
             self.ingress.set(port.index, enters.then_some(port.mac));
+        } else if let Some(known) = self.ingress.ports.get(usize::from(port.index)) {
+            known.station.store(mac_word(port.mac), Ordering::Relaxed);
         }
         if let Some(known) = self.ingress.interfaces.get(usize::from(id)) {
             let station = if enters { mac_word(port.mac) | u64::from(port.index) << 48 } else { NOBODY };
             known.key.store(tags.key(), Ordering::Relaxed);
-            known.plain.store(plain_of(tags), Ordering::Relaxed);
             known.station.store(station, Ordering::Relaxed);
+        }
+        if let Some(position) = position.filter(|_| tags != Tags::NONE) {
+            self.settle_vlan(position, tags.outer().vlan);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Checks batches of packets: IPv4 all at once by a vector kernel, which tells the many that nothing speaks against.
 
-use weir_packet::{Batch, Lane};
+use weir_packet::{Batch, Lane, Packet, Slot};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, BATCH, Destinations, LinkPattern, NO_FRAME};
 use weir_wire::{Ethernet, MacAddr, View, ethernet};
@@ -69,29 +69,34 @@ impl Checker {
         Checked { good, bytes }
     }
 
-    /// The same for packets whose network headers begin where their lane says, and of which others know whom they are for: the mask of those
-    /// in `of` that carry IPv4 with which nothing is wrong.
+    /// The same for packets whose network headers begin where `l3` says, and of which others know whom they are for: the mask of those in `of` that
+    /// carry IPv4 with which nothing is wrong.
     #[inline(always)]
-    pub(crate) fn check_tagged(
+    pub(crate) fn check_tagged<'b>(
         &mut self,
-        batch: &Batch,
+        batch: &'b Batch,
         (of, count): (u64, usize),
+        mut l3: impl FnMut(Slot, &'b Packet) -> usize,
         ask: impl Fn(u32),
         approach: impl FnOnce(&[u32]),
     ) -> u64 {
         let mut frames = [&NO_FRAME; BATCH];
         let mut lengths = [0u16; BATCH];
         let destinations = &mut self.destinations;
-        batch.each_ref_in(of, |slot, packet| {
-            // As if the packet began 14 bytes before its network header: the last two of them are the EtherType.
-            let skipped = usize::from(batch.lanes.l3[slot]).saturating_sub(Ethernet::LEN);
-            let frame = packet.window(skipped);
-            let destination = frame_check::destination_of(frame);
-            ask(destination);
-            destinations.0[slot.index()] = destination;
-            frames[slot.index()] = frame;
-            lengths[slot.index()] = packet.len().saturating_sub(skipped) as u16;
-        });
+        batch.each_ref_in(
+            of,
+            #[inline(always)]
+            |slot, packet| {
+                // As if the packet began 14 bytes before its network header: the last two of them are the EtherType.
+                let skipped = l3(slot, packet).saturating_sub(Ethernet::LEN);
+                let frame = packet.window(skipped);
+                let destination = frame_check::destination_of(frame);
+                ask(destination);
+                destinations.0[slot.index()] = destination;
+                frames[slot.index()] = frame;
+                lengths[slot.index()] = packet.len().saturating_sub(skipped) as u16;
+            },
+        );
         approach(destinations.0.get(..count).unwrap_or_default());
         frame_check::check(self.kernel, LinkPattern::ANY, &frames, &lengths, &self.destinations, count)
     }

@@ -1,12 +1,13 @@
 //! Finds out which packets of a batch nothing but their routes can speak against: IPv4 by vectors, IPv6 by words, in whichever order the
 //! last batches make likely, so that packets of one family do not pay for the other.
 
-use weir_packet::Batch;
+use weir_packet::{Batch, Packet};
 use weir_simd::Kernel;
+use weir_simd::frame_check::BATCH;
 
 use crate::Ingress;
 use crate::fast::checker::{Checked, Checker, ours, reach};
-use crate::fast::received::Entered;
+use crate::fast::received::{Entered, Received};
 use crate::fast::scope::Vrfs;
 use crate::fast::six::{Seen, Six};
 
@@ -93,10 +94,46 @@ impl Examiner {
         approach: impl FnOnce(&[u32]),
     ) -> Checked {
         let of = (of, reach(batch));
-        match TAGGED {
-            true => Checked { good: entered.ours & self.checker.check_tagged(batch, of, ask, approach), bytes: 0 },
-            false => self.checker.check(batch, of, (Some(ingress), entered.port), ask, approach),
+        if TAGGED {
+            let l3 = |slot, _: &Packet| usize::from(batch.lanes.l3[slot]);
+            return Checked { good: entered.ours & self.checker.check_tagged(batch, of, l3, ask, approach), bytes: 0 };
         }
+        self.checker.check(batch, of, (Some(ingress), entered.port), ask, approach)
+    }
+
+    /// The same as [`Examiner::check`] for packets that may have tags and most of which carry IPv4: in the same pass it is found out by which interfaces
+    /// they came in, and they are counted.
+    #[inline(always)]
+    pub(crate) fn enter(
+        &mut self,
+        batch: &mut Batch,
+        received: &Received,
+        ingress: &Ingress,
+        ask: impl Fn(u32),
+        approach: impl FnOnce(&[u32]),
+    ) -> Good {
+        let (live, mut entering, mut places) = (batch.live(), received.entering(ingress), [0; BATCH]);
+        let plain = self.checker.check_tagged(
+            batch,
+            (live, reach(batch)),
+            #[inline(always)]
+            |slot, packet| {
+                let entered = entering.enter(slot, batch.lanes.port[slot], packet);
+                places[slot.index()] = entered.l3;
+                usize::from(entered.l3)
+            },
+            ask,
+            approach,
+        );
+        *batch.lanes.l3.all_mut() = places;
+        self.expects_one = entering.is_one();
+        let (ours, four) = (entering.ours, plain & entering.ours);
+        let mut seen = Seen::default();
+        if live & !four != 0 {
+            seen = self.six.check::<true>(self.checker.kernel, batch, live & !four, (None, ours));
+        }
+        self.expects_six = seen.of != 0;
+        Good { four, six: seen.good, bytes: 0 }
     }
 }
 
@@ -110,3 +147,6 @@ pub(crate) fn whose(batch: &Batch, port: Option<u16>, ingress: &Ingress) -> (Opt
         _ => (None, 0),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,12 +42,18 @@ impl Path<'_> {
         }
         let mut ports = [0; BATCH];
         let mut left = 0;
-        batch.each_in(good, |slot, packet, lanes| {
-            match self.forward::<TAGGED, H>(packet, l3_of::<TAGGED>(lanes, slot), places[slot.index()]) {
+        batch.each_in(
+            good,
+            #[inline(always)]
+            |slot, packet, lanes| match self.forward::<TAGGED, H>(
+                packet,
+                l3_of::<TAGGED>(lanes, slot),
+                places[slot.index()],
+            ) {
                 Some(port) => ports[slot.index()] = port,
                 None => left |= slot.bit(),
-            }
-        });
+            },
+        );
         out.answer_indexed_each(good & !left, &ports);
         good & !left
     }

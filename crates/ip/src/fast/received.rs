@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use weir_packet::Batch;
+use weir_packet::{Batch, Packet, Slot};
 use weir_wire::{Ethernet, View};
 
 use crate::fast::checker::{common_port, may_be_tagged};
 use crate::fast::scope::{Scope, Vrfs};
-use crate::ingress::{OneTag, PortView};
+use crate::ingress::{self, OneTag, PortView};
 use crate::tables::fib::Fib;
 use crate::tags::TAG_LEN;
 use crate::{Ingress, InterfaceId, NO_INTERFACE};
-use weir_table::counters::WorkerCounters;
+use weir_table::counters::{Tally, WorkerCounters};
 
 /// One worker's counters of what came in, by number of the interface.
 pub(crate) struct Received {
@@ -38,19 +38,64 @@ pub(crate) struct Entered {
     pub(crate) port: Option<u16>,
     /// Whether they may have tags.
     pub(crate) is_tagged: bool,
-    /// The mask of those for the interface whose tags they have; of packets without tags it is not known yet.
+    /// The mask of those for the interface whose tags they have; of packets without tags it is not known yet, nor of those that are [late](Entered::late).
     pub(crate) ours: u64,
     pub(crate) scope: Scope,
     /// The interface that all are expected to belong to, by one tag.
     pub(crate) tag: Option<OneTag>,
     /// Whether all have tags of one interface.
     pub(crate) is_one: bool,
+    /// Whether it is yet to be found out to which interfaces they belong.
+    pub(crate) is_late: bool,
 }
 
 impl Entered {
     /// Packets without tags.
     pub(crate) fn untagged(port: Option<u16>, scope: Scope) -> Entered {
-        Entered { port, is_tagged: false, ours: 0, scope, tag: None, is_one: false }
+        Entered { port, is_tagged: false, ours: 0, scope, tag: None, is_one: false, is_late: false }
+    }
+
+    /// Packets that may have tags, all of the default VRF: to which interfaces they belong is found out while they are checked, see
+    /// [`Examiner::enter`](crate::fast::examine::Examiner::enter).
+    pub(crate) fn late(port: Option<u16>) -> Entered {
+        Entered { is_tagged: true, is_late: true, ..Entered::untagged(port, Scope::One(0)) }
+    }
+}
+
+/// Finds out by which interfaces packets came in that may have tags, one after the other, and counts them.
+pub(crate) struct Entering<'e> {
+    ingress: &'e Ingress,
+    counters: Tally<'e>,
+    /// The port that the last packet came in by, and what is known of it.
+    port: u16,
+    view: PortView<'e>,
+    /// The mask of packets for the interface whose tags they have.
+    pub(crate) ours: u64,
+    /// The bits that all their interfaces' numbers have, and those that any has.
+    common: InterfaceId,
+    any: InterfaceId,
+}
+
+impl Entering<'_> {
+    /// What a packet belongs to that came in by a port. It is counted.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, slot: Slot, port: u16, packet: &Packet) -> ingress::Entered {
+        if port != self.port {
+            (self.port, self.view) = (port, self.ingress.port(port));
+        }
+        let (entered, length) = (self.view.enter(packet.window(0)), packet.len());
+        self.ours |= u64::from(entered.is_ours && length >= usize::from(entered.l3)) << slot.index();
+        self.common &= entered.interface;
+        self.any |= entered.interface;
+        // Packet after packet, though one interface's wait for each other's stores: there is enough else to do meanwhile. What belongs to no interface
+        // is beyond all counters.
+        self.counters.count(entered.interface.into(), 1, length as u64);
+        entered
+    }
+
+    /// Whether all belong to one interface.
+    pub(crate) fn is_one(&self) -> bool {
+        self.common == self.any && self.any != NO_INTERFACE
     }
 }
 
@@ -95,7 +140,14 @@ pub(crate) fn expect_one(batch: &mut Batch, ingress: &Ingress) -> Option<Entered
     let tag = ingress.port(port).one_tag(batch.get(first)?.window(0))?;
     batch.lanes.l3.all_mut().fill((Ethernet::LEN + TAG_LEN) as u8);
     let scope = Scope::One(ingress.vrf_of(tag.interface));
-    Some(Entered { port: Some(port), is_tagged: true, ours: batch.live(), scope, tag: Some(tag), is_one: true })
+    Some(Entered {
+        ours: batch.live(),
+        scope,
+        tag: Some(tag),
+        is_one: true,
+        is_late: false,
+        ..Entered::late(Some(port))
+    })
 }
 
 impl Received {
@@ -129,66 +181,37 @@ impl Received {
     fn enter_tagged(&self, batch: &mut Batch, common: Option<u16>, ingress: &Ingress, vrfs: &mut Vrfs) -> Entered {
         // What a packet belongs to is read packet after packet: their lines are asked for all at once.
         batch.each_ref(|_, packet| packet.prefetch_data());
-        if let Some(port) = common {
-            self.approach(batch, ingress.port(port));
-        }
         let (ours, is_one) = self.enter_each(batch, batch.live(), ingress, vrfs);
         let scope = if ingress.has_vrfs() { vrfs.scope(batch.live()) } else { Scope::One(0) };
-        Entered { port: common, is_tagged: true, ours, scope, tag: None, is_one }
+        Entered { ours, scope, is_one, is_late: false, ..Entered::late(common) }
     }
 
-    /// Asks for what is known of the interfaces of packets that came in by a port, and for their counters: there may be thousands.
+    /// Finds out by which interfaces packets come in, one after the other.
     #[inline(always)]
-    fn approach(&self, batch: &Batch, port: PortView<'_>) {
+    pub(crate) fn entering<'e>(&'e self, ingress: &'e Ingress) -> Entering<'e> {
         let counters = self.counters.view(self.places);
-        batch.each_ref(
-            #[inline(always)]
-            |_, packet| {
-                let interface = port.approach(packet.window(0));
-                counters.prefetch(interface.into());
-            },
-        );
+        let (port, view) = (NO_PORT, ingress.port(NO_PORT));
+        Entering { ingress, counters, port, view, ours: 0, common: InterfaceId::MAX, any: 0 }
     }
 
     /// Finds out by which interfaces the packets in `of` came in, which may have tags, and counts them: the mask of those for the interface
     /// whose tags they have, and whether it is one interface.
     #[inline(always)]
     fn enter_each(&self, batch: &mut Batch, of: u64, ingress: &Ingress, vrfs: &mut Vrfs) -> (u64, bool) {
-        let (mut ours, mut runs) = (0, 0);
-        let mut run = Run { interface: NO_INTERFACE, packets: 0, bytes: 0 };
-        let mut port = NO_PORT;
-        let mut view = ingress.port(port);
-        let (has_vrfs, mut vrf) = (ingress.has_vrfs(), 0);
+        let (mut entering, has_vrfs) = (self.entering(ingress), ingress.has_vrfs());
         batch.each_in(
             of,
             // Inlined, whatever the compiler thinks of its size: a call for each packet costs as much as all that it does.
             #[inline(always)]
             |slot, packet, lanes| {
-                if lanes.port[slot] != port {
-                    port = lanes.port[slot];
-                    view = ingress.port(port);
-                }
-                let entered = view.enter(packet.window(0));
+                let entered = entering.enter(slot, lanes.port[slot], packet);
                 lanes.l3[slot] = entered.l3;
-                let whole = packet.len() >= usize::from(entered.l3);
-                ours |= u64::from(entered.is_ours && whole) << slot.index();
-                if entered.interface != run.interface {
-                    self.count(run);
-                    run = Run { interface: entered.interface, packets: 0, bytes: 0 };
-                    runs += 1;
-                    if has_vrfs {
-                        vrf = ingress.vrf_of(entered.interface);
-                    }
-                }
-                run.packets += 1;
-                run.bytes += packet.len() as u64;
                 if has_vrfs {
-                    vrfs.0[slot.index()] = vrf;
+                    vrfs.0[slot.index()] = ingress.vrf_of(entered.interface);
                 }
             },
         );
-        self.count(run);
-        (ours, runs == 1 && run.interface != NO_INTERFACE)
+        (entering.ours, entering.is_one())
     }
 
     /// Counts the packets in `good`, which have so many bytes together, for the interface of their tag; of the others it is found out where

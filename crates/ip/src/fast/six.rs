@@ -36,6 +36,7 @@ pub(crate) struct Six {
 }
 
 impl Six {
+    /// For code that is compiled for this kernel.
     pub(crate) fn new(kernel: Kernel) -> Six {
         Six { destinations: [0; BATCH], count: 0, ranks: [0; BATCH], walk: Walk::of(kernel) }
     }

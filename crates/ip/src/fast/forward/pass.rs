@@ -8,7 +8,7 @@ use weir_table::lpm6::Trie;
 use weir_wire::{Ethernet, View};
 
 use super::{Forward, Shared};
-use crate::fast::checker::{Checked, Checker, reach};
+use crate::fast::checker::{Checked, Checker, common_port, may_be_tagged, reach};
 use crate::fast::classify::Family;
 use crate::fast::examine::{Examiner, Good};
 use crate::fast::received::{Entered, expect_one};
@@ -139,7 +139,13 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
             let ingress = shared.lookups.fib.ingress();
             let is_redirected = Chosen::is_any(batch, keys.chosen);
             let expected = if examiner.expects_one && !is_redirected { expect_one(batch, ingress) } else { None };
-            let mut entered = expected.unwrap_or_else(|| received.enter(batch, ingress, &mut examiner.vrfs));
+            let may_be_late = !(examiner.expects_six || ingress.has_vrfs() || is_redirected);
+            let port = common_port(&batch.lanes.port);
+            let mut entered = match expected {
+                Some(entered) => entered,
+                None if may_be_late && may_be_tagged(port, ingress) => Entered::late(port),
+                None => received.enter(batch, ingress, &mut examiner.vrfs),
+            };
             examiner.expects_one = entered.is_one;
             if is_redirected {
                 entered.scope = examiner.vrfs.choose(batch, entered.scope, keys.chosen);
@@ -155,8 +161,7 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
             }
         }
         let scope = examiner.vrfs.scope(batch.live());
-        let ours = batch.live();
-        (Entered { port: None, is_tagged: true, ours, scope, tag: None, is_one: false }, six)
+        (Entered { ours: batch.live(), scope, is_late: false, ..Entered::late(None) }, six)
     }
 }
 
@@ -240,6 +245,9 @@ impl<T: Lookup4, const PARTED: bool> Work<'_, T, PARTED> {
             received.count_one(batch, tag.interface, (good, bytes), ingress, &mut examiner.vrfs);
             examiner.expects_one = good == batch.live();
             return Good { four: good, ..Good::default() };
+        }
+        if TAGGED && let Some(received) = self.shared.received.as_ref().filter(|_| self.entered.is_late) {
+            return examiner.enter(batch, received, ingress, ask, approach);
         }
         let good = examiner.check::<TAGGED>(batch, &self.entered, ingress, ask, approach);
         if let Some(received) = self.shared.received.as_ref().filter(|_| !TAGGED) {
