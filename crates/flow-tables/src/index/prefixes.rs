@@ -85,10 +85,10 @@ fn look_up(reader: &impl Lookup4, values: &[u32], slots: &mut [Slot]) {
 
 /// The first [`AHEAD`] and the others.
 fn split(all: &[u32]) -> (&[u32], &[u32]) {
-    all.split_at_checked(AHEAD).unwrap_or((all, &[]))
+    all.split_at(AHEAD.min(all.len()))
 }
 
-/// The same.
+/// The same, to be written.
 fn split_mut(all: &mut [u32]) -> (&mut [u32], &mut [u32]) {
     all.split_at_mut(AHEAD.min(all.len()))
 }

@@ -104,7 +104,7 @@ impl Examiner {
     /// The same as [`Examiner::check`] for packets that may have tags and most of which carry IPv4: in the same pass it is found out by which interfaces
     /// they came in, and they are counted.
     #[inline(always)]
-    pub(crate) fn enter(
+    pub(crate) fn enter_and_check(
         &mut self,
         batch: &mut Batch,
         received: &Received,

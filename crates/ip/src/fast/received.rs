@@ -55,10 +55,15 @@ impl Entered {
         Entered { port, is_tagged: false, ours: 0, scope, tag: None, is_one: false, is_late: false }
     }
 
+    /// Packets that may have tags: the mask of those for their interfaces.
+    pub(crate) fn tagged(port: Option<u16>, scope: Scope, ours: u64) -> Entered {
+        Entered { is_tagged: true, ours, ..Entered::untagged(port, scope) }
+    }
+
     /// Packets that may have tags, all of the default VRF: to which interfaces they belong is found out while they are checked, see
-    /// [`Examiner::enter`](crate::fast::examine::Examiner::enter).
+    /// [`Examiner::enter_and_check`](crate::fast::examine::Examiner::enter_and_check).
     pub(crate) fn late(port: Option<u16>) -> Entered {
-        Entered { is_tagged: true, is_late: true, ..Entered::untagged(port, Scope::One(0)) }
+        Entered { is_late: true, ..Entered::tagged(port, Scope::One(0), 0) }
     }
 }
 
@@ -140,14 +145,7 @@ pub(crate) fn expect_one(batch: &mut Batch, ingress: &Ingress) -> Option<Entered
     let tag = ingress.port(port).one_tag(batch.get(first)?.window(0))?;
     batch.lanes.l3.all_mut().fill((Ethernet::LEN + TAG_LEN) as u8);
     let scope = Scope::One(ingress.vrf_of(tag.interface));
-    Some(Entered {
-        ours: batch.live(),
-        scope,
-        tag: Some(tag),
-        is_one: true,
-        is_late: false,
-        ..Entered::late(Some(port))
-    })
+    Some(Entered { tag: Some(tag), is_one: true, ..Entered::tagged(Some(port), scope, batch.live()) })
 }
 
 impl Received {
@@ -183,7 +181,7 @@ impl Received {
         batch.each_ref(|_, packet| packet.prefetch_data());
         let (ours, is_one) = self.enter_each(batch, batch.live(), ingress, vrfs);
         let scope = if ingress.has_vrfs() { vrfs.scope(batch.live()) } else { Scope::One(0) };
-        Entered { ours, scope, is_one, is_late: false, ..Entered::late(common) }
+        Entered { is_one, ..Entered::tagged(common, scope, ours) }
     }
 
     /// Finds out by which interfaces packets come in, one after the other.

@@ -33,6 +33,9 @@ use seen::Seen;
 /// No flow.
 const NONE: u32 = MAX_VALUE;
 
+/// The port `out`.
+const OUT: u32 = 2;
+
 /// The lines of flows are asked for so many packets ahead, as by the switch.
 const AHEAD: usize = 16;
 
@@ -261,11 +264,11 @@ impl Stage for Yardstick {
 }
 
 impl Yardstick {
-    /// Reads which list the flow has that a packet meets in the second table, and sends it.
+    /// Reads which list the flow has that a packet meets in the second table, and sends it by the port that all of the router's groups send by.
     fn look_up(&self, nth: usize) -> Result<u32, Exit> {
         let found = self.found.get(nth).copied().unwrap_or(NONE);
         let [.., list] = self.second.get(found as usize).ok_or(Exit::Miss)?;
         black_box(*list);
-        Ok(2)
+        Ok(OUT)
     }
 }

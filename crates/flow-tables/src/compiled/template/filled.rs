@@ -86,6 +86,7 @@ impl Filled {
         let length = frame.bytes().len();
         let Some(window) = frame.window() else { return false };
         let inputs = [length as u64, found.kind()];
+        // Apart, so that the length of the few, of which nearly all changes are, is known when it is compared.
         let answer = match &self.values {
             Values::Few(words) => code.run_with(window, inputs, words, results),
             Values::Many(words) => code.run_with(window, inputs, words, results),

@@ -99,7 +99,7 @@ proptest! {
         for kernel in Kernel::available() {
             let mut examiner = Examiner::new(kernel);
             let received = Received::new(counters.acquire().unwrap());
-            let found = examiner.enter(&mut batch, &received, ingress, |_| {}, |_| {});
+            let found = examiner.enter_and_check(&mut batch, &received, ingress, |_| {}, |_| {});
             prop_assert_eq!((found.four, found.six), (expected.four, expected.six));
             batch.each_ref(|slot, packet| {
                 assert_eq!(batch.lanes.l3[slot], ingress.enter(batch.lanes.port[slot], packet.window(0)).l3);

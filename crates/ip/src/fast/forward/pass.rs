@@ -161,7 +161,7 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
             }
         }
         let scope = examiner.vrfs.scope(batch.live());
-        (Entered { ours: batch.live(), scope, is_late: false, ..Entered::late(None) }, six)
+        (Entered::tagged(None, scope, batch.live()), six)
     }
 }
 
@@ -247,7 +247,7 @@ impl<T: Lookup4, const PARTED: bool> Work<'_, T, PARTED> {
             return Good { four: good, ..Good::default() };
         }
         if TAGGED && let Some(received) = self.shared.received.as_ref().filter(|_| self.entered.is_late) {
-            return examiner.enter(batch, received, ingress, ask, approach);
+            return examiner.enter_and_check(batch, received, ingress, ask, approach);
         }
         let good = examiner.check::<TAGGED>(batch, &self.entered, ingress, ask, approach);
         if let Some(received) = self.shared.received.as_ref().filter(|_| !TAGGED) {
