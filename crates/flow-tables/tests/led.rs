@@ -10,11 +10,17 @@ use pipelines::{Buffer, Copied, PORTS, Packets, by_definition, counted};
 use proptest::prelude::*;
 use weir_flow_tables::{Forwarded, Frame, Frames, Packet, Worker};
 use weir_openflow::flow::FlowMod;
+use weir_openflow::group::GroupMod;
 use weir_openflow::{Action, Field, Instruction, Match, Oxm};
 
-/// Takes batches of frames through a switch that leads them where it can, and through one that follows the definition; how many were led.
-fn led_and_by_definition(flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Result<u64, TestCaseError> {
-    let [mut leading, mut definition] = [0, 1].map(|_| pipelines::switch(flows));
+/// Takes batches of frames through a switch that leads them where it can, and through one that follows the definition; how many were led. Groups that
+/// choose by a hash have all be known of each frame.
+fn led_and_by_definition(
+    groups: &[GroupMod],
+    flows: &[FlowMod],
+    packets: &[(u32, Vec<u8>)],
+) -> Result<u64, TestCaseError> {
+    let [mut leading, mut definition] = [0, 1].map(|_| pipelines::switch_with(groups.to_vec(), flows));
     pipelines::compile(&mut leading);
     let (mut known, mut led) = (Frames::new(1, Worker::default()), 0);
     for (batch, now) in packets.chunks(8).zip((0..).step_by(1_000_000)) {
@@ -56,7 +62,8 @@ fn what_is_led_is_counted_as_the_definition_counts() {
     let packets = proptest::collection::vec(some, 1..12).prop_map(|packets| packets.concat());
     let property = |(flows, packets): (Vec<_>, Packets), (all, led): &mut (u64, u64)| {
         *all += packets.len() as u64;
-        *led += led_and_by_definition(&flows, &packets)?;
+        *led += led_and_by_definition(&pipelines::groups(), &flows, &packets)?;
+        led_and_by_definition(&[], &flows, &packets)?;
         Ok(())
     };
     until((file!(), 100), (flows(), packets), property, |(all, led)| led * 25 > *all);
@@ -78,7 +85,7 @@ fn packets_that_came_by_a_port_go_as_the_one_before() {
         ports.into_iter().zip(lengths.into_iter().cycle()).map(|(port, length)| (port, vec![7; length])).collect();
     for second in [plain, changed] {
         let flows = [by_port(1, vec![out(2)]), by_port(2, second), by_port(3, vec![out(3)])];
-        let led = led_and_by_definition(&flows, &packets).unwrap();
+        let led = led_and_by_definition(&[], &flows, &packets).unwrap();
         let too_short = packets.iter().filter(|(_, bytes)| bytes.len() < 14).count() as u64;
         assert_eq!(led, packets.len() as u64 - too_short - 1, "all but short ones, and the one that would go back");
     }
