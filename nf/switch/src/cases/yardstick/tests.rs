@@ -80,8 +80,8 @@ fn the_same_becomes_of_frames_as_by_the_switch() {
     // And both have counted the same.
     let core = running.shared.core();
     let counted = |number| core.agent.switch.groups.get(number).map(weir_flow_tables::groups::Group::counted);
-    let sums = yardstick.stage.groups.iter().zip(0..).map(|([all, _], number)| (counted(number), all));
-    for (counted, [packets, bytes]) in sums {
-        assert_eq!(counted.map(|counted| (counted.packets, counted.bytes)), Some((*packets, *bytes)));
+    for ([all, only], number) in yardstick.stage.groups.iter().zip(0..) {
+        let counted = counted(number).map(|counted| [counted.packets, counted.bytes]);
+        assert_eq!((counted, only), (Some(*all), all), "the group, and its only bucket");
     }
 }
