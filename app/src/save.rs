@@ -40,6 +40,9 @@ end
 
 "#;
 
+/// The key of interfaces, which are declared beside functions.
+const INTERFACE: &str = "interface";
+
 /// After the entries: a script that was cut off returns nothing.
 const TAIL: &str = "return added\n";
 
@@ -107,7 +110,7 @@ fn calls(part: &Part, entries: &[Saved]) -> String {
         let keys = [part.name.as_str()].into_iter().chain(path(first)).map(quoted);
         let keys = keys.collect::<Vec<_>>().join(", ");
         let _ = writeln!(text, "{word}(of({keys}), function() return {{");
-        run.iter().for_each(|change| text.extend(["  ", &entry(change, part.verbs), ",\n"]));
+        run.iter().for_each(|change| text.extend(["  ", &entry(change, part), ",\n"]));
         text.push_str("} end)\n\n");
     }
     text
@@ -125,12 +128,12 @@ fn path(change: &Saved) -> Vec<&str> {
 }
 
 /// `["10.0.0.0/8"] = "192.0.2.1"`, or an item of a list.
-fn entry(change: &Saved, verbs: &[Verb]) -> String {
+fn entry(change: &Saved, part: &Part) -> String {
     if let Some(item) = &change.entry {
         let key = change.under.as_deref().map(|key| format!("[{}] = ", quoted(key)));
-        return key.unwrap_or_default() + &lua(item);
+        return key.unwrap_or_default() + &lua(&declared(item.clone(), &change.key, &part.name));
     }
-    let verb = verbs.iter().find(|verb| verb.name() == change.verb);
+    let verb = part.verbs.iter().find(|verb| verb.name() == change.verb);
     let said = change.within.map(|within| within.argument);
     let arguments = verb.map_or(&[][..], |verb| verb.arguments).iter();
     let mut arguments = arguments.filter(|argument| Some(argument.name) != said).filter_map(|argument| {
@@ -144,6 +147,14 @@ fn entry(change: &Saved, verbs: &[Verb]) -> String {
         [one] => format!("[{key}] = {one}"),
         several => format!("[{key}] = {{ {} }}", several.join(", ")),
     }
+}
+
+/// An item as its key is declared: what stands beside functions, as interfaces do, says whose it is, for several may share a port.
+fn declared(mut item: Value, key: &str, function: &str) -> Value {
+    if let Some(table) = item.as_object_mut().filter(|_| key == INTERFACE) {
+        table.insert("of".to_owned(), function.into());
+    }
+    item
 }
 
 /// A value as Lua source; a list of one as that one.
@@ -205,6 +216,15 @@ mod tests {
         let item = Saved { entry: Some(json!({ "svlan": 7, "ipv4": ["a", "b"] })), ..saved("", &[]) };
         let text = entries(vec![part("core", vec![saved("::/0", &["a"]), item])]);
         let call = "items(of(\"core\", \"routes\"), function() return {\n  { [\"ipv4\"] = { \"a\", \"b\" }, [\"svlan\"] = 7 },\n} end)";
+        assert!(text.contains(call), "{text}");
+    }
+
+    #[test]
+    fn an_interface_says_whose_it_is() {
+        let item =
+            Saved { entry: Some(json!({ "name": "a.7", "vlan": 7 })), key: "interface".to_owned(), ..saved("", &[]) };
+        let text = entries(vec![part("core", vec![item])]);
+        let call = "items(of(\"core\", \"interface\"), function() return {\n  { [\"name\"] = \"a.7\", [\"of\"] = \"core\", [\"vlan\"] = 7 },\n} end)";
         assert!(text.contains(call), "{text}");
     }
 
