@@ -163,15 +163,18 @@ impl Ipv4 {
     /// complement whatever m was, and `HC' = HC + 0x0100` with the carry added at the end (RFC 1141). A sum of 0xffff is
     /// taken as 0, which is the same number: a checksum from scratch is never 0xffff (-0) as a header is never all zero.
     ///
-    /// One's complement sums are the same with the bytes of all words swapped (RFC 1071 section 2 (B)): the words are added
-    /// as they lie in memory.
+    /// One's complement sums are the same with the bytes of all words swapped (RFC 1071 section 2 (B)): TTL, protocol and checksum are one number, lowest
+    /// byte first, from whose lowest byte 1 is taken, and 1 is added to its upper half, which is the checksum with its bytes swapped.
     #[inline]
     pub fn decrement_ttl(&mut self) -> bool {
-        let Some(ttl) = self.ttl.checked_sub(1) else { return false };
-        let sum = u32::from(u16::from_ne_bytes(self.checksum.to_bytes())) + u32::from(0x0100_u16.to_be());
-        let sum = sum + u32::from(sum >= 0xffff);
-        self.ttl = ttl;
-        self.checksum = U16::from_bytes((sum as u16).to_ne_bytes());
+        const AT: usize = std::mem::offset_of!(Ipv4, ttl);
+        let Some(bytes) = self.as_mut_bytes().get_mut(AT..).and_then(<[u8]>::first_chunk_mut) else { return false };
+        let word = u32::from_le_bytes(*bytes);
+        if word as u8 == 0 {
+            return false;
+        }
+        let goes_around = word >= 0xfffe << 16;
+        *bytes = word.wrapping_sub(1).wrapping_add((1 + u32::from(goes_around)) << 16).to_le_bytes();
         true
     }
 
