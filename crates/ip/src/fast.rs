@@ -7,6 +7,7 @@ pub(crate) mod checker;
 pub(crate) mod classify;
 pub(crate) mod ends;
 pub(crate) mod examine;
+pub(crate) mod expected;
 pub(crate) mod forward;
 pub(crate) mod hairpin;
 pub(crate) mod host;

@@ -12,7 +12,7 @@ use weir_simd::frame_check::LinkPattern;
 use weir_table::exact::Index;
 use weir_wire::{Ethernet, MacAddr, View, ethernet};
 
-use crate::tags::{FRONT_LEN, Front, TAG_LEN, Tag, Tags};
+use crate::tags::{FRONT_LEN, Front, Tag, Tags};
 use crate::{InterfaceId, NO_INTERFACE};
 
 /// VLANs of a port's table.
@@ -88,6 +88,9 @@ fn behind_addresses(frame: &[u8; FRONT_LEN]) -> u64 {
 
 /// The bits of the bytes behind the MAC addresses that are not a tag's priority.
 const WITHOUT_PRIORITY: u64 = u64::from_le_bytes([0xff, 0xff, 0x0f, 0xff, 0xff, 0xff, 0, 0]);
+
+/// Those that are neither that nor the VLAN.
+const WITHOUT_TCI: u64 = u64::from_le_bytes([0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0]);
 
 /// The first six bytes of a word.
 #[inline(always)]
@@ -387,46 +390,60 @@ impl PortView<'_> {
 
     /// The same for one with the tag of an interface that has one, and that is up; not for all of them.
     #[inline(always)]
-    fn enter_by_tag(self, frame: &[u8; FRONT_LEN]) -> Option<Entered> {
+    pub(crate) fn enter_by_tag(self, frame: &[u8; FRONT_LEN]) -> Option<Entered> {
         let behind = behind_addresses(frame);
-        let (tpid, vlan, ethertype) = (behind as u16, (behind >> 16) as u16, (behind >> 32) as u16);
-        let word = self.vlans?[usize::from(vlan.swap_bytes()) % VLANS].load(Ordering::Relaxed);
+        let (tpid, ethertype) = (behind as u16, (behind >> 32) as u16);
+        let word = ByVlan(self.vlans?).word(frame);
         let is_its = word >> 16 != 0 && (word >> 16) as u16 == tpid;
         let (is_ip, is_ours) = (ethertype == IPV4 || ethertype == IPV6, destination_word(frame) == self.station);
         (is_its && is_ip).then_some(Entered { interface: word as InterfaceId, l3: 18, is_ours })
     }
 }
 
-/// An interface with one tag, and how the frames for it begin that carry IPv4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OneTag {
-    pub(crate) interface: InterfaceId,
-    /// The first four bytes.
-    pub(crate) start: [u8; TAG_LEN],
-    /// The 14 bytes behind them: what is left of the MAC addresses, the tag, and the EtherType.
-    pub(crate) link: LinkPattern,
-}
+/// The interfaces of a port by the VLAN of the first tag.
+#[derive(Clone, Copy)]
+pub(crate) struct ByVlan<'i>(&'i [AtomicU32; VLANS]);
 
-impl OneTag {
-    /// Of an interface with this MAC address, and these bytes behind the addresses of its frames; `mask` has the bits of them that count.
-    pub(crate) fn new(interface: InterfaceId, mac: MacAddr, behind: [u8; 6], mask: [u8; 6]) -> OneTag {
-        let [a, b, c, d, e, f] = mac.0;
-        let (mut value, mut counts) = ([0; Ethernet::LEN], [0; Ethernet::LEN]);
-        (value[0], value[1], counts[0], counts[1]) = (e, f, 0xff, 0xff);
-        value[8..].copy_from_slice(&behind);
-        counts[8..].copy_from_slice(&mask);
-        OneTag { interface, start: [a, b, c, d], link: LinkPattern::pattern(value, counts) }
+impl ByVlan<'_> {
+    /// What the table holds for the VLAN of a frame: see [`vlan_word`].
+    #[inline(always)]
+    pub(crate) fn word(self, frame: &[u8; FRONT_LEN]) -> u32 {
+        let vlan = (behind_addresses(frame) >> 16) as u16;
+        self.0[usize::from(vlan.swap_bytes()) % VLANS].load(Ordering::Relaxed)
     }
 }
 
-impl PortView<'_> {
-    /// How all frames begin that belong to the same interface as this one, if it has one tag, carries IPv4 and is for the interface.
+/// How frames with one tag begin that carry IPv4 and are for the interface of their tag.
+#[derive(Clone, Copy)]
+pub(crate) struct OneTag<'i> {
+    /// The interface of the frame that they are to be like.
+    pub(crate) interface: InterfaceId,
+    /// What says their interfaces by their VLANs, where these may differ.
+    pub(crate) by_vlan: Option<ByVlan<'i>>,
+    /// The TPID as it lies in the packet.
+    pub(crate) tpid: u16,
+    /// The first four bytes.
+    pub(crate) start: u32,
+    /// The 14 bytes behind them: what is left of the MAC addresses, the tag as far as it is the same for all, and the EtherType.
+    pub(crate) link: LinkPattern,
+}
+
+impl<'i> PortView<'i> {
+    /// How all frames begin that carry IPv4 as this one does and are for an interface of the port with one tag, the same one if `is_one`; `None` if this
+    /// one is no such frame.
     #[inline(always)]
-    pub(crate) fn one_tag(self, frame: &[u8; FRONT_LEN]) -> Option<OneTag> {
+    pub(crate) fn one_tag(self, frame: &[u8; FRONT_LEN], is_one: bool) -> Option<OneTag<'i>> {
         let behind = behind_addresses(frame);
         let entered = self.enter_by_tag(frame).filter(|entered| entered.is_ours && (behind >> 32) as u16 == IPV4)?;
-        let mac = MacAddr(six_of(destination_word(frame)));
-        Some(OneTag::new(entered.interface, mac, six_of(behind), six_of(WITHOUT_PRIORITY)))
+        let by_vlan = self.vlans.filter(|_| !is_one).map(ByVlan);
+        let counts = if is_one { WITHOUT_PRIORITY } else { WITHOUT_TCI };
+        let [a, b, c, d, e, f] = six_of(destination_word(frame));
+        let (mut value, mut mask) = ([0; Ethernet::LEN], [0; Ethernet::LEN]);
+        (value[0], value[1], mask[0], mask[1]) = (e, f, 0xff, 0xff);
+        value[8..].copy_from_slice(&six_of(behind));
+        mask[8..].copy_from_slice(&six_of(counts));
+        let (start, link) = (u32::from_le_bytes([a, b, c, d]), LinkPattern::pattern(value, mask));
+        Some(OneTag { interface: entered.interface, by_vlan, tpid: behind as u16, start, link })
     }
 }
 

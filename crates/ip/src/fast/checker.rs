@@ -8,7 +8,7 @@ use weir_wire::{Ethernet, MacAddr, View, ethernet};
 use crate::Ingress;
 use crate::fast::lookups::l3_of;
 use crate::ingress::{OneTag, mac_word};
-use crate::tags::TAG_LEN;
+use crate::tags::{FRONT_LEN, TAG_LEN};
 
 /// What was found out about packets without tags.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,35 +101,46 @@ impl Checker {
         frame_check::check(self.kernel, LinkPattern::ANY, &frames, &lengths, &self.destinations, count)
     }
 
-    /// The same for packets that are expected to belong to one interface by one tag: the mask of those in `of` that do and carry IPv4 with which
-    /// nothing is wrong, and their bytes.
+    /// The same for packets that are expected to have one tag: the mask of those in `of` that begin as it says and carry IPv4 with which nothing is
+    /// wrong, and the bytes of all. `look` is shown how each begins, and answers whether anything speaks against it, in some bits; it may be shown a
+    /// packet twice.
     #[inline(always)]
     pub(crate) fn check_one_tag(
         &mut self,
         batch: &Batch,
         (of, count): (u64, usize),
-        tag: OneTag,
+        tag: &OneTag<'_>,
+        mut look: impl FnMut(Slot, &[u8; FRONT_LEN]) -> u32,
         ask: impl Fn(u32),
         approach: impl FnOnce(&[u32]),
     ) -> Checked {
         let mut frames = [&NO_FRAME; BATCH];
         let mut lengths = [0u16; BATCH];
-        let (mut strangers, mut bytes) = (0, 0);
+        let (start, mut differs) = (tag.start, 0);
         let destinations = &mut self.destinations;
+        let mut against = |slot, packet: &Packet| {
+            // The first bytes are looked at here, what is behind them as in `check_tagged`.
+            (u32::from_le_bytes(*packet.window(0)) ^ start) | look(slot, packet.window(0))
+        };
         batch.each_ref_in(of, |slot, packet| {
-            // As in `check_tagged`, behind the first bytes, which are looked at here.
-            strangers |= u64::from(*packet.window(0) != tag.start) << slot.index();
+            differs |= against(slot, packet);
             let frame = packet.window(TAG_LEN);
             let destination = frame_check::destination_of(frame);
             ask(destination);
             destinations.0[slot.index()] = destination;
             frames[slot.index()] = frame;
-            lengths[slot.index()] = packet.len().saturating_sub(TAG_LEN) as u16;
-            bytes += packet.len() as u64;
+            lengths[slot.index()] = packet.len() as u16;
         });
         approach(destinations.0.get(..count).unwrap_or_default());
-        let good = frame_check::check(self.kernel, tag.link, &frames, &lengths, &self.destinations, count) & !strangers;
-        Checked { good, bytes: if good == of { bytes } else { batch.bytes_in(good) } }
+        let bytes = lengths.iter().fold(0u32, |sum, length| sum + u32::from(*length)).into();
+        let link = tag.link.with_front((Ethernet::LEN + TAG_LEN) as u16);
+        let good = frame_check::check(self.kernel, link, &frames, &lengths, &self.destinations, count);
+        if differs == 0 {
+            return Checked { good, bytes };
+        }
+        let mut strangers = 0;
+        batch.each_ref_in(of, |slot, packet| strangers |= u64::from(against(slot, packet) != 0) << slot.index());
+        Checked { good: good & !strangers, bytes }
     }
 
     /// Finds out the destination addresses of IPv4 packets that were checked before, those in `of`. Those of a `TAGGED` batch may have tags.

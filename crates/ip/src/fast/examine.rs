@@ -4,12 +4,16 @@
 use weir_packet::{Batch, Packet};
 use weir_simd::Kernel;
 use weir_simd::frame_check::BATCH;
+use weir_wire::{Ethernet, View};
 
 use crate::Ingress;
 use crate::fast::checker::{Checked, Checker, ours, reach};
+use crate::fast::expected::{Expected, Vlans};
 use crate::fast::received::{Entered, Received};
 use crate::fast::scope::Vrfs;
 use crate::fast::six::{Seen, Six};
+use crate::ingress::OneTag;
+use crate::tags::{FRONT_LEN, TAG_LEN};
 
 /// What was found out about a batch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,14 +33,14 @@ pub(crate) struct Examiner {
     pub(crate) vrfs: Vrfs,
     /// Whether there was IPv6 in the last batch: then it is looked for first.
     pub(crate) expects_six: bool,
-    /// Whether all packets of the last batch belonged to one interface with tags: then it is expected of the next one.
-    pub(crate) expects_one: bool,
+    /// What the last batch lets expect.
+    pub(crate) expected: Expected,
 }
 
 impl Examiner {
     pub(crate) fn new(kernel: Kernel) -> Examiner {
         let (checker, six, vrfs) = (Checker::new(kernel), Six::new(kernel), Vrfs::default());
-        Examiner { checker, six, vrfs, expects_six: false, expects_one: false }
+        Examiner { checker, six, vrfs, expects_six: false, expected: Expected::Nothing }
     }
 
     /// Checks all packets; `ask` is told the destination address of each that is looked at as one of IPv4 as soon as it is known, `approach`
@@ -126,7 +130,7 @@ impl Examiner {
             approach,
         );
         *batch.lanes.l3.all_mut() = places;
-        self.expects_one = entering.is_one();
+        entering.count(batch, live);
         let (ours, four) = (entering.ours, plain & entering.ours);
         let mut seen = Seen::default();
         if live & !four != 0 {
@@ -134,6 +138,42 @@ impl Examiner {
         }
         self.expects_six = seen.of != 0;
         Good { four, six: seen.good, bytes: 0 }
+    }
+
+    /// The same for packets that are expected to begin so; those that do not are not good.
+    #[inline(always)]
+    pub(crate) fn check_expected(
+        &mut self,
+        batch: &mut Batch,
+        tag: &OneTag<'_>,
+        received: &Received,
+        ingress: &Ingress,
+        ask: impl Fn(u32),
+        approach: impl FnOnce(&[u32]),
+    ) -> Good {
+        let of = (batch.live(), reach(batch));
+        batch.lanes.l3.all_mut().fill((Ethernet::LEN + TAG_LEN) as u8);
+        let four = match tag.by_vlan {
+            None => {
+                let Checked { good, bytes } = self.checker.check_one_tag(batch, of, tag, |_, _| 0, ask, approach);
+                let bytes = if good == batch.live() { bytes } else { batch.bytes_in(good) };
+                received.count_one(tag.interface, good.count_ones(), bytes);
+                good
+            }
+            Some(by_vlan) => {
+                let mut vlans = Vlans::new(by_vlan, tag.tpid, received.tally());
+                let look = |slot, front: &[u8; FRONT_LEN]| vlans.look(slot, front);
+                let Checked { good, .. } = self.checker.check_one_tag(batch, of, tag, look, ask, approach);
+                vlans.count(batch, good);
+                good
+            }
+        };
+        let rest = batch.live() & !four;
+        if rest != 0 {
+            received.enter_rest(batch, rest, ingress, &mut self.vrfs);
+            self.expected = Expected::Nothing;
+        }
+        Good { four, ..Good::default() }
     }
 }
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use weir_packet::{Batch, Packet, Slot};
+use weir_simd::frame_check::BATCH;
 use weir_wire::{Ethernet, View};
 
 use crate::fast::checker::{common_port, may_be_tagged};
 use crate::fast::scope::{Scope, Vrfs};
-use crate::ingress::{self, OneTag, PortView};
+use crate::ingress::{self, PortView};
 use crate::tables::fib::Fib;
-use crate::tags::TAG_LEN;
 use crate::{Ingress, InterfaceId, NO_INTERFACE};
 use weir_table::counters::{Tally, WorkerCounters};
 
@@ -41,10 +41,6 @@ pub(crate) struct Entered {
     /// The mask of those for the interface whose tags they have; of packets without tags it is not known yet, nor of those that are [late](Entered::late).
     pub(crate) ours: u64,
     pub(crate) scope: Scope,
-    /// The interface that all are expected to belong to, by one tag.
-    pub(crate) tag: Option<OneTag>,
-    /// Whether all have tags of one interface.
-    pub(crate) is_one: bool,
     /// Whether it is yet to be found out to which interfaces they belong.
     pub(crate) is_late: bool,
 }
@@ -52,7 +48,7 @@ pub(crate) struct Entered {
 impl Entered {
     /// Packets without tags.
     pub(crate) fn untagged(port: Option<u16>, scope: Scope) -> Entered {
-        Entered { port, is_tagged: false, ours: 0, scope, tag: None, is_one: false, is_late: false }
+        Entered { port, is_tagged: false, ours: 0, scope, is_late: false }
     }
 
     /// Packets that may have tags: the mask of those for their interfaces.
@@ -60,10 +56,10 @@ impl Entered {
         Entered { is_tagged: true, ours, ..Entered::untagged(port, scope) }
     }
 
-    /// Packets that may have tags, all of the default VRF: to which interfaces they belong is found out while they are checked, see
+    /// Packets that may have tags, all of this VRF: to which interfaces they belong is found out while they are checked, see
     /// [`Examiner::enter_and_check`](crate::fast::examine::Examiner::enter_and_check).
-    pub(crate) fn late(port: Option<u16>) -> Entered {
-        Entered { is_late: true, ..Entered::tagged(port, Scope::One(0), 0) }
+    pub(crate) fn late(port: Option<u16>, scope: Scope) -> Entered {
+        Entered { is_late: true, ..Entered::tagged(port, scope, 0) }
     }
 }
 
@@ -76,31 +72,36 @@ pub(crate) struct Entering<'e> {
     view: PortView<'e>,
     /// The mask of packets for the interface whose tags they have.
     pub(crate) ours: u64,
-    /// The bits that all their interfaces' numbers have, and those that any has.
-    common: InterfaceId,
-    any: InterfaceId,
+    /// By slot.
+    interfaces: [InterfaceId; BATCH],
 }
 
 impl Entering<'_> {
-    /// What a packet belongs to that came in by a port. It is counted.
+    /// What a packet belongs to that came in by a port.
     #[inline(always)]
     pub(crate) fn enter(&mut self, slot: Slot, port: u16, packet: &Packet) -> ingress::Entered {
         if port != self.port {
             (self.port, self.view) = (port, self.ingress.port(port));
         }
-        let (entered, length) = (self.view.enter(packet.window(0)), packet.len());
-        self.ours |= u64::from(entered.is_ours && length >= usize::from(entered.l3)) << slot.index();
-        self.common &= entered.interface;
-        self.any |= entered.interface;
-        // Packet after packet, though one interface's wait for each other's stores: there is enough else to do meanwhile. What belongs to no interface
-        // is beyond all counters.
-        self.counters.count(entered.interface.into(), 1, length as u64);
+        let entered = self.view.enter(packet.window(0));
+        self.ours |= u64::from(entered.is_ours && packet.len() >= usize::from(entered.l3)) << slot.index();
+        self.interfaces[slot.index()] = entered.interface;
+        self.counters.prefetch(entered.interface.into());
         entered
     }
 
-    /// Whether all belong to one interface.
-    pub(crate) fn is_one(&self) -> bool {
-        self.common == self.any && self.any != NO_INTERFACE
+    /// Counts the packets in `of`, all of which have entered: later than that, as there may be thousands of interfaces, and a packet would wait for the
+    /// counters of the one before it.
+    #[inline(always)]
+    pub(crate) fn count(&self, batch: &Batch, of: u64) {
+        batch.each_ref_in(
+            of,
+            #[inline(always)]
+            |slot, packet| {
+                // What belongs to no interface is beyond all counters.
+                self.counters.count(self.interfaces[slot.index()].into(), 1, packet.len() as u64);
+            },
+        );
     }
 }
 
@@ -136,18 +137,6 @@ pub struct Arrived {
     pub is_tagged: bool,
 }
 
-/// How the packets of a batch came in if all are like the first one, which has one tag, carries IPv4 and is for the interface of its tag; `None`
-/// if that is not so. Whether the others are like it is yet to be found out, and nothing is counted.
-#[inline(always)]
-pub(crate) fn expect_one(batch: &mut Batch, ingress: &Ingress) -> Option<Entered> {
-    let port = common_port(&batch.lanes.port)?;
-    let first = batch.slots().next()?;
-    let tag = ingress.port(port).one_tag(batch.get(first)?.window(0))?;
-    batch.lanes.l3.all_mut().fill((Ethernet::LEN + TAG_LEN) as u8);
-    let scope = Scope::One(ingress.vrf_of(tag.interface));
-    Some(Entered { tag: Some(tag), is_one: true, ..Entered::tagged(Some(port), scope, batch.live()) })
-}
-
 impl Received {
     pub(crate) fn new(counters: Arc<WorkerCounters>) -> Received {
         Received { places: counters.places(), counters }
@@ -179,23 +168,23 @@ impl Received {
     fn enter_tagged(&self, batch: &mut Batch, common: Option<u16>, ingress: &Ingress, vrfs: &mut Vrfs) -> Entered {
         // What a packet belongs to is read packet after packet: their lines are asked for all at once.
         batch.each_ref(|_, packet| packet.prefetch_data());
-        let (ours, is_one) = self.enter_each(batch, batch.live(), ingress, vrfs);
+        let ours = self.enter_each(batch, batch.live(), ingress, vrfs);
         let scope = if ingress.has_vrfs() { vrfs.scope(batch.live()) } else { Scope::One(0) };
-        Entered { is_one, ..Entered::tagged(common, scope, ours) }
+        Entered::tagged(common, scope, ours)
     }
 
     /// Finds out by which interfaces packets come in, one after the other.
     #[inline(always)]
     pub(crate) fn entering<'e>(&'e self, ingress: &'e Ingress) -> Entering<'e> {
-        let counters = self.counters.view(self.places);
+        let counters = self.tally();
         let (port, view) = (NO_PORT, ingress.port(NO_PORT));
-        Entering { ingress, counters, port, view, ours: 0, common: InterfaceId::MAX, any: 0 }
+        Entering { ingress, counters, port, view, ours: 0, interfaces: [NO_INTERFACE; BATCH] }
     }
 
     /// Finds out by which interfaces the packets in `of` came in, which may have tags, and counts them: the mask of those for the interface
-    /// whose tags they have, and whether it is one interface.
+    /// whose tags they have.
     #[inline(always)]
-    fn enter_each(&self, batch: &mut Batch, of: u64, ingress: &Ingress, vrfs: &mut Vrfs) -> (u64, bool) {
+    fn enter_each(&self, batch: &mut Batch, of: u64, ingress: &Ingress, vrfs: &mut Vrfs) -> u64 {
         let (mut entering, has_vrfs) = (self.entering(ingress), ingress.has_vrfs());
         batch.each_in(
             of,
@@ -209,29 +198,25 @@ impl Received {
                 }
             },
         );
-        (entering.ours, entering.is_one())
+        entering.count(batch, of);
+        entering.ours
     }
 
-    /// Counts the packets in `good`, which have so many bytes together, for the interface of their tag; of the others it is found out where
-    /// they belong.
+    /// The counters.
     #[inline(always)]
-    pub(crate) fn count_one(
-        &self,
-        batch: &mut Batch,
-        interface: InterfaceId,
-        (good, bytes): (u64, u64),
-        ingress: &Ingress,
-        vrfs: &mut Vrfs,
-    ) {
-        self.count(Run { interface, packets: good.count_ones().into(), bytes });
-        let rest = batch.live() & !good;
-        if rest != 0 {
-            self.enter_rest(batch, rest, ingress, vrfs);
-        }
+    pub(crate) fn tally(&self) -> Tally<'_> {
+        self.counters.view(self.places)
     }
 
+    /// Counts packets of one interface, and their bytes.
+    #[inline(always)]
+    pub(crate) fn count_one(&self, interface: InterfaceId, packets: u32, bytes: u64) {
+        self.count(Run { interface, packets: packets.into(), bytes });
+    }
+
+    /// Finds out of packets that are not as expected to which interfaces they belong, and counts them.
     #[inline(never)]
-    fn enter_rest(&self, batch: &mut Batch, rest: u64, ingress: &Ingress, vrfs: &mut Vrfs) {
+    pub(crate) fn enter_rest(&self, batch: &mut Batch, rest: u64, ingress: &Ingress, vrfs: &mut Vrfs) {
         _ = self.enter_each(batch, rest, ingress, vrfs);
     }
 
@@ -268,6 +253,6 @@ impl Received {
     #[inline(always)]
     fn count(&self, run: Run) {
         // What belongs to no interface is beyond all counters.
-        self.counters.view(self.places).count(run.interface.into(), run.packets, run.bytes);
+        self.tally().count(run.interface.into(), run.packets, run.bytes);
     }
 }

@@ -127,10 +127,12 @@ pub(crate) fn rewrite_tagged<H: Header>(
     shape: Shape,
 ) -> bool {
     let header = shape.header_len();
-    let has_moved =
-        if header > l3 { packet.prepend(header - l3) } else { header == l3 || packet.trim_front(l3 - header) };
-    if !has_moved {
-        return false;
+    // Mostly it is as long as it was.
+    if header != l3 {
+        let has_moved = if header > l3 { packet.prepend(header - l3) } else { packet.trim_front(l3 - header) };
+        if !has_moved {
+            return false;
+        }
     }
     let (ethertype, behind) = (u64::from(H::ETHERTYPE), egress.behind_word());
     match header {

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use weir_mem::Domain;
 use weir_packet::{HeapPool, Pool};
@@ -7,6 +9,7 @@ use weir_wire::build::UdpFrame;
 
 use super::*;
 use crate::fast::classify::{self, Family};
+use crate::fast::scope::Scope;
 use crate::interfaces::{Fresh, Port};
 use crate::tags::Tag;
 use crate::{Interfaces, Tags};
@@ -60,6 +63,65 @@ fn frame(to: MacAddr, is_six: bool, tags: &[u8], ttl: u8, length: usize) -> Vec<
     frame
 }
 
+/// A batch of frames and the ports that they came in by, without those in `gap`.
+fn fill(pool: &mut HeapPool, frames: impl Iterator<Item = (u16, Vec<u8>)>, gap: u64) -> Box<Batch> {
+    let mut batch = Batch::new();
+    for (port, bytes) in frames {
+        let mut packet = pool.alloc().unwrap();
+        packet.window_mut::<128>(0).copy_from_slice(&[0x20; 128]);
+        assert!(packet.set_len(bytes.len()));
+        packet.bytes_mut().copy_from_slice(&bytes);
+        let slot = batch.push(packet).unwrap();
+        batch.lanes.port[slot] = port;
+    }
+    for slot in batch.slots().filter(|slot| gap & slot.bit() != 0) {
+        pool.free(batch.take(slot).unwrap());
+    }
+    batch
+}
+
+fn empty(pool: &mut HeapPool, mut batch: Box<Batch>) {
+    for slot in batch.slots() {
+        pool.free(batch.take(slot).unwrap());
+    }
+}
+
+/// What each packet of a batch is by itself; all are counted.
+fn one_by_one(batch: &Batch, ingress: &Ingress, twin: &Arc<Counters>) -> Good {
+    let (mut good, own) = (Good::default(), twin.acquire().unwrap());
+    batch.each_ref(|slot, packet| {
+        let port = batch.lanes.port[slot];
+        let interface = ingress.enter(port, packet.window(0)).interface;
+        own.view(16).count(interface.into(), 1, packet.len() as u64);
+        match classify::Frame::of(packet, port, ingress).map(|frame| classify::classify(packet, frame)) {
+            Ok(Ok(Family::Four)) => good.four |= slot.bit(),
+            Ok(Ok(Family::Six)) => good.six |= slot.bit(),
+            _ => {}
+        }
+    });
+    good
+}
+
+/// What would be right to expect of a batch of which these packets are good.
+fn right(batch: &Batch, good: u64, ingress: &Ingress) -> Expected {
+    let mut seen = std::collections::BTreeSet::new();
+    batch.each_ref(|slot, packet| {
+        let front = packet.window::<22>(0);
+        let entered = ingress.enter(batch.lanes.port[slot], front);
+        seen.insert((batch.lanes.port[slot], entered.l3, [front[12], front[13]], entered.interface));
+    });
+    let mut alike = seen.clone();
+    let first = alike.pop_first();
+    let is_like = |other: &(u16, u8, [u8; 2], _)| {
+        first.is_some_and(|first| (first.0, first.1, first.2) == (other.0, other.1, other.2))
+    };
+    match first {
+        Some((_, 18, ..)) if good == batch.live() && seen.len() == 1 => Expected::OneInterface,
+        Some((_, 18, ..)) if good == batch.live() && alike.iter().all(is_like) => Expected::OneTag,
+        _ => Expected::Nothing,
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
@@ -72,30 +134,11 @@ proptest! {
         let (mut pool, interfaces) = (HeapPool::new(128, 2048), interfaces());
         let ingress = interfaces.ingress();
         let (counters, twin) = (Counters::new(16), Counters::new(16));
-        let mut batch = Batch::new();
-        for (port, to, is_six, tags, ttl, length) in all {
-            let bytes = frame(*MACS.get(to).unwrap_or(&MacAddr([2; 6])), is_six, TAGS[tags], ttl, length);
-            let mut packet = pool.alloc().unwrap();
-            packet.window_mut::<128>(0).copy_from_slice(&[0x20; 128]);
-            assert!(packet.set_len(bytes.len()));
-            packet.bytes_mut().copy_from_slice(&bytes);
-            let slot = batch.push(packet).unwrap();
-            batch.lanes.port[slot] = port;
-        }
-        for slot in batch.slots().filter(|slot| gap & slot.bit() != 0) {
-            pool.free(batch.take(slot).unwrap());
-        }
-        let (mut expected, own) = (Good::default(), twin.acquire().unwrap());
-        batch.each_ref(|slot, packet| {
-            let port = batch.lanes.port[slot];
-            let interface = ingress.enter(port, packet.window(0)).interface;
-            own.view(16).count(interface.into(), 1, packet.len() as u64);
-            match classify::Frame::of(packet, port, ingress).map(|frame| classify::classify(packet, frame)) {
-                Ok(Ok(Family::Four)) => expected.four |= slot.bit(),
-                Ok(Ok(Family::Six)) => expected.six |= slot.bit(),
-                _ => {}
-            }
+        let frames = all.into_iter().map(|(port, to, is_six, tags, ttl, length)| {
+            (port, frame(*MACS.get(to).unwrap_or(&MacAddr([2; 6])), is_six, TAGS[tags], ttl, length))
         });
+        let mut batch = fill(&mut pool, frames, gap);
+        let expected = one_by_one(&batch, ingress, &twin);
         for kernel in Kernel::available() {
             let mut examiner = Examiner::new(kernel);
             let received = Received::new(counters.acquire().unwrap());
@@ -110,8 +153,65 @@ proptest! {
             let (packets, bytes) = twin.sum(interface);
             prop_assert_eq!(counters.sum(interface), (times * packets, times * bytes));
         }
-        for slot in batch.slots() {
-            pool.free(batch.take(slot).unwrap());
+        empty(&mut pool, batch);
+    }
+
+    /// What is expected of a batch is found out of it as one by one, whether it is right or not, and counted.
+    #[test]
+    fn what_is_not_as_expected_is_found_out(
+        usual in 0_usize..8,
+        odd in proptest::collection::vec((0_usize..64, 0_u16..2, 0_usize..3, any::<bool>(), 0_usize..8, 1_u8..3, 14_usize..70), 0..4),
+        vlans: u64,
+        (count, gap) in (1_usize..=64, 0_u64..4),
+    ) {
+        let (mut pool, interfaces) = (HeapPool::new(128, 2048), interfaces());
+        let ingress = interfaces.ingress();
+        let (counters, twin) = (Counters::new(16), Counters::new(16));
+        let mut frames: Vec<(u16, Vec<u8>)> = (0..count)
+            .map(|n| match (usual, vlans >> n & 1) {
+                // The two VLANs of the port that take one tag, in turn.
+                (3, 1) => (0, frame(MACS[0], false, TAGS[4], 2, 70)),
+                _ => (0, frame(MACS[0], false, TAGS[usual], 2, 70)),
+            })
+            .collect();
+        for (at, port, to, is_six, tags, ttl, length) in odd {
+            frames[at % count] =
+                (port, frame(*MACS.get(to).unwrap_or(&MacAddr([2; 6])), is_six, TAGS[tags], ttl, length));
         }
+        let mut batch = fill(&mut pool, frames.into_iter(), gap);
+        // What stands where no packet is counts, too, when it is asked whether all came in by one port.
+        (0..count).filter(|at| gap >> at & 1 != 0).for_each(|at| batch.lanes.port.all_mut()[at] = 0);
+        let expected = one_by_one(&batch, ingress, &twin);
+        let is_right = right(&batch, expected.four, ingress);
+        if expected.four == batch.live() && batch.live() != 0 {
+            prop_assert_eq!(Expected::after(&batch, ingress), is_right);
+        }
+        let mut times = 0;
+        for (kernel, guess) in Kernel::available().flat_map(|kernel| [Expected::OneTag, Expected::OneInterface].map(|guess| (kernel, guess))) {
+            let Some((tag, scope)) = guess.of(&batch, ingress) else { continue };
+            let mut examiner = Examiner::new(kernel);
+            examiner.expected = guess;
+            let received = Received::new(counters.acquire().unwrap());
+            let found = examiner.check_expected(&mut batch, &tag, &received, ingress, |_| {}, |_| {});
+            times += 1;
+            prop_assert_eq!((scope, found.six, found.four & !expected.four), (Scope::One(0), 0, 0));
+            let holds = is_right == guess || is_right == Expected::OneInterface;
+            prop_assert_eq!(found.four == batch.live(), holds);
+            prop_assert_eq!(examiner.expected, if holds { guess } else { Expected::Nothing });
+            let first = batch.get(batch.slots().next().unwrap()).unwrap().window::<22>(0);
+            batch.each_ref(|slot, packet| {
+                let (port, front) = (batch.lanes.port[slot], packet.window::<22>(0));
+                let entered = ingress.enter(port, front);
+                assert_eq!(batch.lanes.l3[slot], if found.four & slot.bit() == 0 { entered.l3 } else { 18 });
+                let is_alike = front[..6] == first[..6] && front[12..14] == first[12..14]
+                    && (guess == Expected::OneTag || entered.interface == ingress.enter(port, first).interface);
+                assert_eq!(found.four & slot.bit() != 0, is_alike && entered.l3 == 18 && expected.four & slot.bit() != 0);
+            });
+        }
+        for interface in 0..16 {
+            let (packets, bytes) = twin.sum(interface);
+            prop_assert_eq!(counters.sum(interface), (times * packets, times * bytes));
+        }
+        empty(&mut pool, batch);
     }
 }

@@ -8,13 +8,16 @@ use weir_table::lpm6::Trie;
 use weir_wire::{Ethernet, View};
 
 use super::{Forward, Shared};
-use crate::fast::checker::{Checked, Checker, common_port, may_be_tagged, reach};
+use crate::fast::check::Keys;
+use crate::fast::checker::{Checker, common_port, may_be_tagged, reach};
 use crate::fast::classify::Family;
 use crate::fast::examine::{Examiner, Good};
-use crate::fast::received::{Entered, expect_one};
+use crate::fast::expected::Expected;
+use crate::fast::received::Entered;
 use crate::fast::rewrite::{Four, Six};
 use crate::fast::scope::{Chosen, Known, Scope};
 use crate::fast::six;
+use crate::ingress::OneTag;
 use crate::tables::prefixes::PrefixReader;
 
 /// As many packets are passed one after the other: for so few, arrays for all that there could be, and vectors that are loaded over what was
@@ -114,12 +117,12 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
     /// A pass over any batch. Apart, so that a router of IPv4 without tags and VRFs does not have the code for it in its loop.
     #[inline(never)]
     pub(super) fn pass_others(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let (entered, six) = self.examiner.checker.kernel.run(
+        let Forward { shared, examiner, keys, .. } = self;
+        let (entered, tag, six) = examiner.checker.kernel.run(
             #[inline(always)]
-            || self.enter(batch),
+            || enter(shared, examiner, *keys, batch),
         );
-        let Forward { shared, examiner, .. } = self;
-        let mut work = Work::<T, PARTED> { shared, examiner, entered, six };
+        let mut work = Work::<T, PARTED> { shared, examiner, entered, tag, six };
         let (good, gone) = match (entered.is_tagged, entered.scope) {
             (false, Scope::One(vrf)) => work.one_vrf::<false>(vrf, batch, out),
             (true, Scope::One(vrf)) => work.one_vrf::<true>(vrf, batch, out),
@@ -130,39 +133,44 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
             self.sort_out(batch, rest, (good, entered.scope), out);
         }
     }
+}
 
-    /// By which interfaces packets came in, and those of IPv6 if they were checked before.
-    #[inline(always)]
-    fn enter(&mut self, batch: &mut Batch) -> (Entered, u64) {
-        let Forward { shared, examiner, keys, .. } = self;
-        if let Some(received) = &shared.received {
-            let ingress = shared.lookups.fib.ingress();
-            let is_redirected = Chosen::is_any(batch, keys.chosen);
-            let expected = if examiner.expects_one && !is_redirected { expect_one(batch, ingress) } else { None };
-            let may_be_late = !(examiner.expects_six || ingress.has_vrfs() || is_redirected);
-            let port = common_port(&batch.lanes.port);
-            let mut entered = match expected {
-                Some(entered) => entered,
-                None if may_be_late && may_be_tagged(port, ingress) => Entered::late(port),
-                None => received.enter(batch, ingress, &mut examiner.vrfs),
-            };
-            examiner.expects_one = entered.is_one;
-            if is_redirected {
-                entered.scope = examiner.vrfs.choose(batch, entered.scope, keys.chosen);
-            }
-            return (entered, 0);
+/// By which interfaces packets came in, how they are expected to begin, and those of IPv6 if they were checked before.
+#[inline(always)]
+fn enter<'s, T>(
+    shared: &'s Shared<T>,
+    examiner: &mut Examiner,
+    keys: Keys,
+    batch: &mut Batch,
+) -> (Entered, Option<OneTag<'s>>, u64) {
+    if let Some(received) = &shared.received {
+        let ingress = shared.lookups.fib.ingress();
+        let port = common_port(&batch.lanes.port);
+        if Chosen::is_any(batch, keys.chosen) {
+            let mut entered = received.enter(batch, ingress, &mut examiner.vrfs);
+            entered.scope = examiner.vrfs.choose(batch, entered.scope, keys.chosen);
+            return (entered, None, 0);
         }
-        let mut six = 0;
-        if let Some(key) = keys.known {
-            for slot in batch.slots() {
-                let Known { vrf, family } = batch.lanes.get(key, slot);
-                examiner.vrfs.0[slot.index()] = vrf;
-                six |= u64::from(family == Family::Six) << slot.index();
-            }
+        if let Some((tag, scope)) = examiner.expected.of(batch, ingress) {
+            return (Entered::late(port, scope), Some(tag), 0);
         }
-        let scope = examiner.vrfs.scope(batch.live());
-        (Entered::tagged(None, scope, batch.live()), six)
+        let is_late = !(examiner.expects_six || ingress.has_vrfs()) && may_be_tagged(port, ingress);
+        let entered = match is_late {
+            true => Entered::late(port, Scope::One(0)),
+            false => received.enter(batch, ingress, &mut examiner.vrfs),
+        };
+        return (entered, None, 0);
     }
+    let mut six = 0;
+    if let Some(key) = keys.known {
+        for slot in batch.slots() {
+            let Known { vrf, family } = batch.lanes.get(key, slot);
+            examiner.vrfs.0[slot.index()] = vrf;
+            six |= u64::from(family == Family::Six) << slot.index();
+        }
+    }
+    let scope = examiner.vrfs.scope(batch.live());
+    (Entered::tagged(None, scope, batch.live()), None, six)
 }
 
 /// One pass.
@@ -170,6 +178,8 @@ struct Work<'f, T, const PARTED: bool> {
     shared: &'f Shared<T>,
     examiner: &'f mut Examiner,
     entered: Entered,
+    /// How packets are expected to begin, if they are expected to have one tag.
+    tag: Option<OneTag<'f>>,
     /// The mask of IPv6 packets, where they were checked before.
     six: u64,
 }
@@ -239,19 +249,22 @@ impl<T: Lookup4, const PARTED: bool> Work<'_, T, PARTED> {
             examiner.six.gather::<TAGGED>(batch, self.six);
             return Good { four, six: batch.live() & self.six, bytes: 0 };
         }
-        if TAGGED && let Some((tag, received)) = self.entered.tag.zip(self.shared.received.as_ref()) {
-            let of = (batch.live(), reach(batch));
-            let Checked { good, bytes } = examiner.checker.check_one_tag(batch, of, tag, ask, approach);
-            received.count_one(batch, tag.interface, (good, bytes), ingress, &mut examiner.vrfs);
-            examiner.expects_one = good == batch.live();
-            return Good { four: good, ..Good::default() };
+        let Some(received) = self.shared.received.as_ref().filter(|_| TAGGED) else {
+            let good = examiner.check::<TAGGED>(batch, &self.entered, ingress, ask, approach);
+            if let Some(received) = &self.shared.received {
+                received.count_untagged(batch, self.entered.port, good.bytes, ingress);
+            }
+            return good;
+        };
+        if let Some(tag) = &self.tag {
+            return examiner.check_expected(batch, tag, received, ingress, ask, approach);
         }
-        if TAGGED && let Some(received) = self.shared.received.as_ref().filter(|_| self.entered.is_late) {
-            return examiner.enter_and_check(batch, received, ingress, ask, approach);
-        }
-        let good = examiner.check::<TAGGED>(batch, &self.entered, ingress, ask, approach);
-        if let Some(received) = self.shared.received.as_ref().filter(|_| !TAGGED) {
-            received.count_untagged(batch, self.entered.port, good.bytes, ingress);
+        let good = match self.entered.is_late {
+            true => examiner.enter_and_check(batch, received, ingress, ask, approach),
+            false => examiner.check::<TAGGED>(batch, &self.entered, ingress, ask, approach),
+        };
+        if good.four == batch.live() {
+            examiner.expected = Expected::after(batch, ingress);
         }
         good
     }

@@ -75,6 +75,10 @@ impl Rig {
         let untagged = self.six.check::<false>(kernel, &batch, all, (Some(MAC.0), u64::MAX));
         let mut said = Vec::new();
         batch.each_ref(|slot, packet| {
+            if untagged.good & slot.bit() != 0 {
+                let noted = self.six.destinations.get(usize::from(self.six.ranks[slot.index()]));
+                assert_eq!(noted, Some(&destination(packet.window(0))), "it is looked up where it goes");
+            }
             let has = |seen: Seen| (seen.of & slot.bit() != 0, seen.good & slot.bit() != 0);
             if batch.lanes.l3[slot] == 14 {
                 assert_eq!(has(tagged), has(untagged), "{:02x?}", packet.bytes());
