@@ -36,6 +36,13 @@ pub fn prefetch_slice_write<T>(s: &[T], index: usize) {
     hint::<true>(s.as_ptr().wrapping_add(index).cast());
 }
 
+/// As [`prefetch_slice_write`], for so many lines if `s[index]` begins with one.
+#[inline(always)]
+pub fn prefetch_lines_write<T>(s: &[T], index: usize, lines: usize) {
+    let first = s.as_ptr().wrapping_add(index).cast::<i8>();
+    (0..lines).for_each(|line| hint::<true>(first.wrapping_add(line * LINE)));
+}
+
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn hint<const WRITE: bool>(p: *const i8) {
@@ -66,6 +73,7 @@ mod tests {
         for index in [0, 3, 4, 1 << 40, usize::MAX] {
             prefetch_slice(&values, index);
             prefetch_lines(&[values], index);
+            prefetch_lines_write(&[values], index, 3);
         }
         prefetch_slice::<u64>(&[], 0);
         assert_eq!(values, [7; 4]);

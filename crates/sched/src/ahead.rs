@@ -5,7 +5,6 @@ use weir_table::indexed::NONE;
 use crate::class::ClassQueue;
 use crate::rate::fine;
 use crate::scheduler::{Offer, Scheduler};
-use crate::splits::is_apart_from_flows;
 use crate::state::UserState;
 
 /// Packets that are offered together at most.
@@ -88,10 +87,18 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             self.slab.prefetch(*first);
         }
         let waiting = firsts.iter().take(joins.count_ones() as usize).filter(|first| **first != NONE);
-        waiting.for_each(|first| self.slab.prefetch_last(*first));
+        if self.flows.is_empty() {
+            return waiting.for_each(|first| self.slab.prefetch_last(*first));
+        }
+        for first in waiting {
+            match self.slab.fair(*first) {
+                NONE => self.slab.prefetch_last(*first),
+                fair => self.flows.prefetch(fair),
+            }
+        }
     }
 
-    /// After [`Scheduler::prepare`]: the flows of those of the packets in `mask` that come to fair queues in which something waits, as `number` has them, which is
+    /// After [`Scheduler::prepare`]: the flows of those of the packets in `mask` that come to fair queues with many, as `number` has them, which is
     /// what [`Offered::flow`](crate::offer::Offered::flow) says of them. What is needed of these flows is asked for.
     #[inline]
     pub fn prepare_flows(
@@ -101,26 +108,27 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         number: impl Fn(usize) -> u32,
     ) -> [Option<u32>; TOGETHER] {
         let mut numbers = [None; TOGETHER];
-        if self.flows.is_empty() {
+        if !self.flows.any_many() {
             return numbers;
         }
         let mut fairs = [NONE; TOGETHER];
+        let mut many = 0;
         for n in places(mask) {
-            let (Some(offer), Some(to), Some(fair)) = (offers.get(n), numbers.get_mut(n), fairs.get_mut(n)) else {
-                break;
-            };
-            *fair = self.slab.fair(self.users.states.at(offer.user).first(queue::<C, Q>(offer.class)));
-            if *fair != NONE && !is_apart_from_flows(*fair) {
-                let number = number(n);
-                *to = Some(number);
-                self.flows.prefetch(*fair, number);
+            let (Some(offer), Some(place)) = (offers.get(n), fairs.get_mut(n)) else { break };
+            let fair = self.slab.fair(self.users.states.at(offer.user).first(queue::<C, Q>(offer.class)));
+            if self.flows.has_many(fair) {
+                *place = fair;
+                many |= 1 << n;
             }
         }
-        for (fair, number) in fairs.iter().zip(&numbers) {
-            if let Some(number) = number {
-                self.flows.prefetch_flow(*fair, *number);
-            }
+        for n in places(many) {
+            let (Some(fair), Some(to)) = (fairs.get(n), numbers.get_mut(n)) else { break };
+            let number = number(n);
+            *to = Some(number);
+            self.flows.prefetch_chain(*fair, number);
         }
+        let known = fairs.iter().zip(&numbers).filter_map(|(fair, number)| Some((*fair, (*number)?)));
+        known.for_each(|(fair, number)| self.flows.prefetch_flow(fair, number));
         numbers
     }
 
@@ -137,22 +145,36 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         }
         let firsts = firsts.get_mut(..users.len()).unwrap_or_default();
         firsts.iter().for_each(|first| self.ask_for_item(*first));
-        if self.flows.is_empty() {
-            return firsts.iter().for_each(|first| self.slab.prefetch_second(*first));
+        if !self.flows.is_empty() {
+            self.bring_flows_near(firsts);
         }
-        firsts.iter().for_each(|first| self.ask_for_second(*first));
-        // Of fair queues: their flows, the ones behind these, and the first packets of those.
-        firsts.iter_mut().for_each(|first| *first = self.flows.prefetch_chosen(self.slab.fair(*first)));
-        firsts.iter_mut().for_each(|flow| *flow = self.flows.prefetch_behind(*flow));
-        firsts.iter().for_each(|flow| self.slab.prefetch(self.flows.first(*flow)));
     }
 
-    /// Asks for what is in the buffer of the first packet of a queue.
+    /// Of fair queues, whose lines are asked for: the packets that may be the first then.
+    #[inline]
+    fn bring_flows_near(&self, firsts: &[u32]) {
+        let mut many = 0_u64;
+        for (n, first) in firsts.iter().enumerate() {
+            let fair = self.slab.fair(*first);
+            match self.flows.next_first(fair) {
+                Some(next) => self.slab.prefetch(next),
+                None => many |= 1 << n,
+            }
+        }
+        let fairs = || places(many).filter_map(|n| firsts.get(n)).map(|first| self.slab.fair(*first));
+        fairs().for_each(|fair| self.flows.prefetch_many(fair));
+        fairs().for_each(|fair| self.flows.prefetch_chosen(fair));
+        fairs().for_each(|fair| self.flows.prefetch_behind(fair));
+        fairs().for_each(|fair| self.slab.prefetch(self.flows.first_behind(fair)));
+    }
+
+    /// Asks for what is in the buffer of the first packet of a queue, and for the one behind; of a fair queue, for what is known of that.
     #[inline(always)]
     fn ask_for_item(&self, first: u32) {
         if let Some(item) = self.slab.first(first) {
             (self.hint)(item);
         }
+        self.ask_for_second(first);
     }
 
     /// Asks for the packet behind the first one of a queue; of a fair queue, for what is known of that.
@@ -161,7 +183,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         match self.slab.fair(first) {
             NONE => self.slab.prefetch_second(first),
             // Nothing, where it has two lines.
-            fair => self.flows.prefetch_fair(fair),
+            fair => self.flows.prefetch(fair),
         }
     }
 

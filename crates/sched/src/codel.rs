@@ -132,6 +132,10 @@ impl Manage for Codel {
         !self.is_short(packet)
     }
 
+    fn patience(&self) -> u64 {
+        self.target
+    }
+
     /// The packet that was to go has its signal, and goes: the time of the next one is settled by it, not by the packet behind.
     fn marked(&self, state: &mut State, _now: u64) {
         if state[FLAGS] & UNSETTLED != 0 {

@@ -9,12 +9,12 @@ use crate::gates::{Gates, Loss, Place};
 use crate::inside::Inside;
 use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil, pay_floor};
 use crate::lines::Judgement;
-use crate::manage::{Departure, lets_go};
+use crate::manage::lets_go;
 use crate::profile::Profile;
 use crate::rate::{Fine, fine, nanos};
 use crate::scheduler::{Leaving, Scheduler};
 use crate::sharing::{Turn, Wants};
-use crate::slab::{Head, Slab};
+use crate::slab::Slab;
 use crate::splits::{is_apart_from_flows, is_split};
 use crate::state::{Rest, UserState};
 use crate::users::User;
@@ -43,7 +43,10 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if self.held() == 0 && self.lines.wheel.is_empty() {
             return u64::MAX;
         }
-        let mut sent = self.wake(now, room, 2 * room + BLOCK, &mut out);
+        let mut sent = match self.apart {
+            false => self.wake::<false>(now, room, &mut out),
+            true => self.wake::<true>(now, room, &mut out),
+        };
         // Turns of a round in which nobody sends are steps, too.
         let mut steps = 8 * (room + BLOCK);
         while sent < room && steps > 0 {
@@ -68,11 +71,11 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     }
 
     /// Takes those out of the wheel whose time has come. As long as nobody stands in line and there is room, who comes out goes at once; others
-    /// get in line. Returns how many packets were sent.
-    #[inline]
-    fn wake(&mut self, now: u64, room: usize, most: usize, out: &mut impl FnMut(Leaving<T>)) -> usize {
+    /// get in line. Returns how many packets were sent. `APART`: any queue may be fair, have two lines, or be several.
+    #[inline(never)]
+    fn wake<const APART: bool>(&mut self, now: u64, room: usize, out: &mut impl FnMut(Leaving<T>)) -> usize {
         let mut sent = 0;
-        for _ in 0..most.div_ceil(BLOCK) {
+        for _ in 0..(2 * room + BLOCK).div_ceil(BLOCK) {
             if self.lines.wheel.is_empty() {
                 break;
             }
@@ -88,7 +91,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             self.bring_near(due);
             for id in due {
                 let may = sent < room && self.lines.is_empty();
-                if may && self.goes_plainly(*id, now, out) {
+                if may && self.goes_plainly::<APART>(*id, now, out) {
                     sent += 1;
                     continue;
                 }
@@ -409,11 +412,9 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             };
         }
         let Some(manage) = manage else { return true };
-        let Head { since, length, count, fair } = head;
-        let behind = u32::from(count.saturating_sub(1));
-        let departure = Departure { now, sojourn: now.saturating_sub(since), behind, bytes: length.into() };
-        let state = if fair != NONE {
-            self.flows.heeded(fair, manage, &departure)
+        let departure = head.departure(now);
+        let state = if head.fair != NONE {
+            self.flows.heeded(head.fair, manage, &departure)
         } else if (profile.fair | profile.split) >> class & 1 != 0 {
             // It becomes so when its user is looked at.
             return true;

@@ -14,19 +14,27 @@
 //! Choosing ahead is what Linux does where a rate is above `fq_codel`: it takes the packet out before that may go. There is room for as many flows as packets,
 //! so that there is one whenever a packet is taken: either all flows have packets, and fewer than there may be, or one can be forgotten.
 //!
-//! All that a packet needs of its flow is in one line of memory, and what it needs of its queue in another; a flow's neighbours are flows of its queue. What a
-//! management remembers is apart, and not looked at while it is nothing.
+//! Most queues know few flows, and forget them all when nothing waits any more. Up to [`FEW`](few::FEW) are within their queue, in lines side by side. A queue that comes to know more has them [elsewhere](known)
+//! until it is empty; as does one that loses a packet to make room.
 
+mod few;
 mod known;
+mod many;
+mod notes;
+mod row;
 mod turns;
 
 use weir_table::indexed::{Indexed, NONE};
 use weir_table::links::{Link, Linked, Links, List};
 
+use self::few::{FEW, Few};
+use self::notes::Notes;
 use self::turns::{Choice, Fair, Others, Turns};
 use crate::manage::{Departure, Manage, State};
-use crate::profile::{Profile, QUANTUM};
-use crate::slab::Slab;
+use crate::profile::Profile;
+#[cfg(doc)]
+use crate::profile::QUANTUM;
+use crate::slab::{Head, Slab};
 
 /// Flows of a queue that are told apart.
 pub const BUCKETS: u32 = 1024;
@@ -42,13 +50,19 @@ const BANDS: usize = 16;
 const LEAST: u32 = 7;
 const NO_BAND: u8 = u8::MAX;
 
+/// How fat a flow of two packets or more is, which has so many bytes.
+#[inline(always)]
+fn band(bytes: u32) -> u8 {
+    bytes.max(1).ilog2().saturating_sub(LEAST).min(BANDS as u32 - 1) as u8
+}
+
 /// Which flow of its queue it is that a number stands for.
 #[inline(always)]
 fn bucket(hash: u32) -> u16 {
     (hash % BUCKETS) as u16
 }
 
-/// A flow.
+/// A flow of a queue with many.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Flow {
@@ -63,8 +77,8 @@ struct Flow {
     is_new: bool,
     /// Among which of the fat flows of its queue it is.
     band: u8,
-    /// The management of its queue remembers something of it.
-    noted: bool,
+    /// What the management of its queue remembers of it, by its place; [`NONE`] where it remembers nothing.
+    note: u32,
     /// The next flow in its chain.
     behind: u32,
     /// Among the new or old flows; of one that is not known, among those.
@@ -86,7 +100,7 @@ impl Flow {
         bucket: 0,
         is_new: false,
         band: NO_BAND,
-        noted: false,
+        note: NONE,
         behind: NONE,
         turn: Link::LOOSE,
         other: Link::LOOSE,
@@ -97,7 +111,7 @@ impl Flow {
     fn fatness(&self) -> u8 {
         match self.packets {
             0 | 1 => NO_BAND,
-            _ => self.bytes.max(1).ilog2().saturating_sub(LEAST).min(BANDS as u32 - 1) as u8,
+            _ => band(self.bytes),
         }
     }
 }
@@ -105,18 +119,43 @@ impl Flow {
 /// All flows of a scheduler.
 #[derive(Debug)]
 pub(crate) struct Flows {
+    /// By the numbers of fair queues.
+    fews: Indexed<Few>,
+    /// The first fair queue in which nothing waits.
+    free_fair: u32,
+    /// Known flows of all queues.
+    known: u32,
+    rests: Rests,
+    /// What managements remember of flows.
+    notes: Notes,
+    /// Of those queues that have many flows, by the same numbers.
+    fairs: Indexed<Fair>,
+    /// How many those are.
+    many: u32,
+    /// Their flows, of which there may be as many as of all.
     flows: Indexed<Flow>,
-    /// What managements remember of those of which they do.
-    states: Indexed<State>,
     /// The first flow that is not known.
     free: u32,
     chains: Indexed<u32>,
-    fairs: Indexed<Fair>,
-    /// The first fair queue in which nothing waits.
-    free_fair: u32,
-    /// Queues with flows that rest, the one that has had such for longest first.
-    rests: List,
+}
+
+/// Queues with flows that rest, the one that has had such for longest first.
+#[derive(Debug)]
+struct Rests {
+    list: List,
     links: Links,
+}
+
+impl Rests {
+    /// Flows of a queue rest that did not before, or none do any more.
+    #[inline(always)]
+    fn settle(&mut self, number: u32, before: bool, now: bool) {
+        match (before, now) {
+            (false, true) => self.links.push_back(&mut self.list, number),
+            (true, false) => self.links.remove(&mut self.list, number),
+            (false, false) | (true, true) => {}
+        }
+    }
 }
 
 /// A packet that joins a flow.
@@ -139,27 +178,33 @@ pub(crate) struct Gone<'a> {
 
 impl Flows {
     /// Bytes for each packet that may wait.
-    pub(crate) const BYTES: usize =
-        size_of::<Flow>() + size_of::<State>() + 2 * size_of::<u32>() + size_of::<Fair>() + Links::BYTES;
+    pub(crate) const BYTES: usize = size_of::<Flow>()
+        + size_of::<State>()
+        + 2 * size_of::<u32>()
+        + size_of::<Fair>()
+        + size_of::<Few>()
+        + Links::BYTES;
 
     /// For so many queues that hold no more than so many packets together.
     pub(crate) fn new(packets: u32, queues: u32) -> Flows {
         let queues = queues.min(packets);
         // The last one has none behind it.
-        let fair = |n: u32| Fair { packets: if n + 1 < queues { n + 1 } else { NONE }, ..Fair::FREE };
+        let few = |n: u32| Few::free(if n + 1 < queues { n + 1 } else { NONE });
         let chains = if packets == 0 { 0 } else { (2 * packets as usize).next_power_of_two().max(SPAN as usize) };
         let mut flows = Indexed::new(packets as usize, Flow::FREE);
         let mut free = List::EMPTY;
         (0..packets).for_each(|n| Turns(&mut flows).push_back(&mut free, n));
         Flows {
+            fews: Indexed::from_fn(queues as usize, few, Few::FREE),
+            free_fair: 0,
+            known: 0,
+            rests: Rests { list: List::EMPTY, links: Links::new(queues as usize) },
+            notes: Notes::new(packets),
+            fairs: Indexed::new(queues as usize, Fair::FREE),
+            many: 0,
             flows,
-            states: Indexed::new(packets as usize, State::default()),
             free: free.first(),
             chains: Indexed::new(chains, NONE),
-            fairs: Indexed::from_fn(queues as usize, fair, Fair::FREE),
-            free_fair: 0,
-            rests: List::EMPTY,
-            links: Links::new(queues as usize),
         }
     }
 
@@ -171,240 +216,223 @@ impl Flows {
     /// Packets in a fair queue.
     #[inline(always)]
     pub(crate) fn packets(&self, fair: u32) -> u32 {
-        self.fairs.at(fair).packets
+        self.fews.at(fair).packets
     }
 
-    /// The flow of a fair queue whose packet is chosen.
+    /// Whether a packet that is chosen goes, of a class with fair queues, and its management comes to remember nothing by it. Where not, it is to be
+    /// [asked](Flows::heeded).
     #[inline(always)]
-    fn chosen(&self, fair: u32) -> u32 {
-        self.fairs.at(fair).chosen
+    pub(crate) fn lets_go(&self, head: &Head, profile: &Profile, class: usize, now: u64) -> bool {
+        if head.fair == NONE {
+            // The class has become fair since it came: its queue becomes so when its user is looked at.
+            return true;
+        }
+        let patience = profile.patience.get(class).copied().unwrap_or(0);
+        let is_early = now.saturating_sub(head.since) < patience;
+        self.note(head.fair) == NONE
+            && (is_early || profile.manage(class).is_none_or(|manage| !manage.notes(&head.departure(now))))
+    }
+
+    /// What the management remembers of the flow whose packet is chosen, by its place; [`NONE`] where it remembers nothing.
+    #[inline(always)]
+    fn note(&self, fair: u32) -> u32 {
+        let few = self.fews.at(fair);
+        if few.is_over { self.flows.at(self.fairs.at(fair).chosen).note } else { few.chosen_note() }
     }
 
     /// What the management of a fair queue remembers of the flow whose packet is chosen; nothing where it remembers nothing, and the packet is nothing to it.
     #[inline(always)]
     pub(crate) fn heeded(&mut self, fair: u32, manage: &dyn Manage, departure: &Departure) -> Option<&mut State> {
-        let flow = self.chosen(fair);
-        match self.noted(flow) {
-            false if !manage.notes(departure) => None,
-            false => Some(self.note(flow)),
-            true => Some(self.state_mut(flow)),
+        match self.note(fair) {
+            NONE if !manage.notes(departure) => None,
+            NONE => Some(self.remember(fair)),
+            note => Some(self.notes.at_mut(note)),
         }
     }
 
-    /// Whether the management of its queue remembers something of a flow.
-    #[inline(always)]
-    fn noted(&self, at: u32) -> bool {
-        self.flows.at(at).noted
-    }
-
-    /// What that is.
-    #[inline(always)]
-    fn state_mut(&mut self, at: u32) -> &mut State {
-        self.states.at_mut(at)
-    }
-
-    /// The management of its queue comes to remember something of a flow.
+    /// The management comes to remember something of the flow whose packet is chosen.
     #[cold]
-    fn note(&mut self, at: u32) -> &mut State {
-        self.flows.at_mut(at).noted = true;
-        let state = self.states.at_mut(at);
-        *state = State::default();
-        state
+    fn remember(&mut self, fair: u32) -> &mut State {
+        let note = self.notes.take();
+        let few = self.fews.at_mut(fair);
+        if few.is_over {
+            self.flows.at_mut(self.fairs.at(fair).chosen).note = note;
+        } else {
+            few.note(note);
+        }
+        self.notes.at_mut(note)
+    }
+
+    /// The last packet of the flow whose packet is chosen goes, and others wait.
+    #[cold]
+    fn tell_emptied(&mut self, gone: &Gone<'_>) {
+        let note = self.note(gone.fair);
+        if let Some(manage) = gone.profile.manage(gone.class) {
+            manage.emptied(self.notes.at_mut(note), gone.now);
+        }
     }
 
     /// Puts a packet in its flow. It is given back where there is no room.
+    #[inline(never)]
     pub(crate) fn join<T>(&mut self, slab: &mut Slab<T>, queue: &mut u32, packet: Joining<T>) -> Option<T> {
-        let Joining { item, length, now, hash } = packet;
+        self.enter(slab, queue, slab.fair(*queue), packet)
+    }
+
+    /// [`Flows::join`] a queue whose number is known, if something waits in it.
+    #[inline(always)]
+    pub(crate) fn enter<T>(
+        &mut self,
+        slab: &mut Slab<T>,
+        queue: &mut u32,
+        number: u32,
+        packet: Joining<T>,
+    ) -> Option<T> {
         if slab.left() == 0 {
-            return Some(item);
+            return Some(packet.item);
         }
-        let is_first = *queue == NONE;
-        let number = if is_first { self.open() } else { slab.fair(*queue) };
-        let bucket = bucket(hash);
-        let known = self.find(number, bucket);
-        let back = if known == NONE {
-            let mut first = NONE;
-            let back = slab.push(&mut first, item, length, now);
-            self.begin(number, Flow { first, bytes: length.into(), packets: 1, bucket, ..Flow::FREE });
-            back
-        } else {
-            self.push(slab, known, item, length, now)
-        };
-        if is_first {
-            *queue = self.choose(slab, number);
+        if *queue == NONE {
+            let number = self.open();
+            let back = self.begin(slab, number, packet);
+            *queue = self.fews.at_mut(number).choose(&mut self.notes);
+            slab.set_fair(*queue, number);
+            return back;
         }
+        let few = self.fews.at_mut(number);
+        if few.is_over {
+            return self.join_many(slab, number, packet);
+        }
+        let Some(at) = few.find(bucket(packet.hash)) else { return self.begin(slab, number, packet) };
+        let rested = few.rests();
+        let back = few.push(slab, at, packet.item, packet.length, packet.now);
+        self.rests.settle(number, rested, few.rests());
         back
     }
 
-    /// Puts a packet in a flow that is known.
-    #[inline]
-    fn push<T>(&mut self, slab: &mut Slab<T>, at: u32, item: T, length: u16, now: u64) -> Option<T> {
-        let flow = self.flows.at_mut(at);
-        let (rests, number) = (flow.first == NONE, flow.fair);
-        let back = slab.push(&mut flow.first, item, length, now);
-        flow.packets += 1;
-        flow.bytes += u32::from(length);
-        self.fairs.at_mut(number).packets += 1;
-        if rests {
-            self.wake(at);
-        } else {
-            self.fatten(at);
+    /// A packet of a flow that is not known comes to a queue.
+    #[inline(always)]
+    fn begin<T>(&mut self, slab: &mut Slab<T>, number: u32, packet: Joining<T>) -> Option<T> {
+        self.make_room();
+        let few = self.fews.at_mut(number);
+        if usize::from(few.known) == FEW {
+            self.go_over(slab, number);
+            return self.join_many(slab, number, packet);
         }
+        let mut first = NONE;
+        let back = slab.push(&mut first, packet.item, packet.length, packet.now);
+        few.begin(bucket(packet.hash), first);
+        self.known += 1;
         back
+    }
+
+    /// Makes room for another flow.
+    #[inline(always)]
+    fn make_room(&mut self) {
+        if self.known as usize >= self.flows.len() {
+            self.forget_longest();
+        }
+    }
+
+    /// Forgets the flow that has rested for longest of the queue that has had such flows for longest.
+    #[cold]
+    fn forget_longest(&mut self) {
+        let number = self.rests.list.first();
+        if number == NONE {
+            return;
+        }
+        if self.fews.at(number).is_over {
+            return self.forget(self.fairs.at(number).resting.first());
+        }
+        let few = self.fews.at_mut(number);
+        few.forget_one(&mut self.notes);
+        self.known -= 1;
+        self.rests.settle(number, true, few.rests());
     }
 
     /// The chosen packet of a queue, whose flow has `first` now, is sent. Answers the next one.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn sent<T>(&mut self, slab: &mut Slab<T>, first: u32, gone: &Gone<'_>) -> u32 {
-        let chosen = self.fairs.at(gone.fair).chosen;
-        self.flows.at_mut(chosen).credit -= i32::from(gone.length);
-        if self.leave(first, gone) { self.choose(slab, gone.fair) } else { NONE }
+        self.send(slab, first, gone)
+    }
+
+    /// [`Flows::sent`] within its caller.
+    #[inline(always)]
+    pub(crate) fn send<T>(&mut self, slab: &mut Slab<T>, first: u32, gone: &Gone<'_>) -> u32 {
+        let few = self.fews.at_mut(gone.fair);
+        if few.is_over {
+            return self.sent_of_many(slab, first, gone);
+        }
+        few.pay(gone.length);
+        self.left(slab, first, gone, true)
     }
 
     /// The same of one that is dropped.
     pub(crate) fn dropped<T>(&mut self, slab: &mut Slab<T>, first: u32, gone: &Gone<'_>) -> u32 {
-        match self.leave(first, gone) {
-            true if first != NONE => {
-                slab.set_fair(first, gone.fair);
-                first
-            }
-            true => self.choose(slab, gone.fair),
-            false => NONE,
+        match self.fews.at(gone.fair).is_over {
+            true => self.dropped_of_many(slab, first, gone),
+            false => self.left(slab, first, gone, false),
         }
     }
 
-    /// Takes a packet of the fattest flow of a queue that is not chosen, if there is a fat one.
-    pub(crate) fn lose<T>(&mut self, slab: &mut Slab<T>, queue: u32) -> Option<T> {
-        let fair = self.fairs.at_mut(slab.fair(queue));
-        let band = fair.bands.checked_ilog2()?;
-        let at = fair.fat.get(band as usize)?.first();
-        let flow = self.flows.at_mut(at);
-        let (item, length) = if flow.first == queue {
-            slab.pop_second(flow.first)?
+    /// The chosen packet of a queue with few flows has left its flow, which has `first` now. Answers the next one.
+    #[inline(always)]
+    fn left<T>(&mut self, slab: &mut Slab<T>, first: u32, gone: &Gone<'_>, is_sent: bool) -> u32 {
+        let few = self.fews.at_mut(gone.fair);
+        let (known, rested) = (few.known, few.rests());
+        few.packets = few.packets.saturating_sub(1);
+        let next = if few.packets == 0 {
+            few.clear(&mut self.notes, self.free_fair);
+            self.free_fair = gone.fair;
+            NONE
         } else {
-            let length = slab.length(flow.first);
-            (slab.pop_front(&mut flow.first)?, length)
+            if first == NONE && few.chosen_note() != NONE {
+                self.tell_emptied(gone);
+            }
+            let few = self.fews.at_mut(gone.fair);
+            few.leave(slab, first, gone.length);
+            let next = if is_sent || first == NONE { few.choose(&mut self.notes) } else { first };
+            slab.set_fair(next, gone.fair);
+            next
         };
-        flow.packets -= 1;
-        flow.bytes = flow.bytes.saturating_sub(u32::from(length));
-        fair.packets -= 1;
-        self.fatten(at);
-        Some(item)
+        let few = self.fews.at(gone.fair);
+        self.known -= u32::from(known - few.known);
+        self.rests.settle(gone.fair, rested, few.rests());
+        next
     }
 
-    /// Makes a queue fair in which packets wait: they are an old flow, as if all of them were full frames.
-    pub(crate) fn adopt<T>(&mut self, slab: &mut Slab<T>, queue: u32) {
-        let (number, packets) = (self.open(), slab.count(queue));
-        let bytes = u32::from(packets) * QUANTUM;
-        let at = self.begin(number, Flow { first: queue, bytes, packets, bucket: BEFORE, ..Flow::FREE });
-        let fair = self.fairs.at_mut(number);
-        (fair.packets, fair.chosen) = (packets.into(), at);
-        fair.turn(&mut self.flows);
-        self.fatten(at);
-        slab.set_fair(queue, number);
-    }
-
-    /// Makes a fair queue a usual one: the chosen flow's packets come first, then those of the others, the new ones before the old.
-    pub(crate) fn dissolve<T>(&mut self, slab: &mut Slab<T>, queue: u32) {
-        let number = slab.fair(queue);
-        slab.set_fair(queue, NONE);
-        for list in [self.fairs.at(number).news, self.fairs.at(number).olds] {
-            let mut at = list.first();
-            while at != NONE {
-                let flow = self.flows.at_mut(at);
-                let first = std::mem::replace(&mut flow.first, NONE);
-                let next = flow.turn.next();
-                if first != NONE {
-                    flow.packets = 0;
-                    self.fatten(at);
-                }
-                if first != NONE && first != queue {
-                    slab.append(queue, first);
-                }
-                at = next;
-            }
-        }
-        self.close(number);
-    }
-
-    /// The chosen packet has left its flow, which has `first` now. Whether anything waits in its queue.
+    /// A queue in which something is about to wait.
     #[inline(always)]
-    fn leave(&mut self, first: u32, gone: &Gone<'_>) -> bool {
-        let fair = self.fairs.at_mut(gone.fair);
-        let chosen = fair.chosen;
-        fair.packets = fair.packets.saturating_sub(1);
-        if fair.packets == 0 {
-            self.close(gone.fair);
-            return false;
-        }
-        let flow = self.flows.at_mut(chosen);
-        flow.first = first;
-        if first == NONE {
-            (flow.packets, flow.bytes) = (0, 0);
-            self.rest(chosen, gone);
-        } else {
-            flow.packets = flow.packets.saturating_sub(1);
-            flow.bytes = flow.bytes.saturating_sub(u32::from(gone.length));
-            self.fatten(chosen);
-        }
-        true
+    fn open(&mut self) -> u32 {
+        let number = self.free_fair;
+        let few = self.fews.at_mut(number);
+        self.free_fair = std::mem::replace(&mut few.packets, 0);
+        number
     }
 
-    /// The last packet of a flow has gone, which was not fat.
+    /// Hints that a packet comes to a fair queue soon, or leaves it.
     #[inline(always)]
-    fn rest(&mut self, at: u32, gone: &Gone<'_>) {
-        if self.noted(at) {
-            self.tell_emptied(at, gone);
-        }
-        let fair = self.fairs.at_mut(gone.fair);
-        if fair.resting.is_empty() {
-            self.links.push_back(&mut self.rests, gone.fair);
-        }
-        Others(&mut self.flows).push_back(&mut fair.resting, at);
+    pub(crate) fn prefetch(&self, fair: u32) {
+        self.fews.prefetch_lines(fair, Few::LINES);
     }
 
-    #[cold]
-    fn tell_emptied(&mut self, at: u32, gone: &Gone<'_>) {
-        if let Some(manage) = gone.profile.manage(gone.class) {
-            manage.emptied(self.state_mut(at), gone.now);
-        }
-    }
-
-    /// A packet comes to a flow that rests.
+    /// Whether any queue has many flows.
     #[inline(always)]
-    fn wake(&mut self, at: u32) {
-        let number = self.flows.at(at).fair;
-        let fair = self.fairs.at_mut(number);
-        Others(&mut self.flows).remove(&mut fair.resting, at);
-        if fair.resting.is_empty() {
-            self.links.remove(&mut self.rests, number);
-        }
+    pub(crate) fn any_many(&self) -> bool {
+        self.many > 0
     }
 
-    /// The first packet of the flow whose turn it is, in a queue in which something waits.
+    /// Whether a queue has many flows.
     #[inline(always)]
-    fn choose<T>(&mut self, slab: &mut Slab<T>, number: u32) -> u32 {
-        loop {
-            match self.fairs.at_mut(number).choose(&mut self.flows) {
-                Choice::Packet(first) => {
-                    slab.set_fair(first, number);
-                    return first;
-                }
-                Choice::Forget(at) => self.forget(at),
-                Choice::Nothing => return NONE,
-            }
-        }
+    pub(crate) fn has_many(&self, fair: u32) -> bool {
+        self.fews.at(fair).is_over
     }
 
-    /// Puts a flow among the fat ones where it belongs.
+    /// Some time after [`Flows::prefetch`]: the packet of a queue with few flows that is likely to be chosen next.
     #[inline(always)]
-    fn fatten(&mut self, at: u32) {
-        let flow = self.flows.at_mut(at);
-        let to = flow.fatness();
-        if flow.band != to {
-            let from = std::mem::replace(&mut flow.band, to);
-            let fair = flow.fair;
-            self.fairs.at_mut(fair).refatten(&mut self.flows, at, from, to);
+    pub(crate) fn next_first(&self, fair: u32) -> Option<u32> {
+        let few = self.fews.at(fair);
+        if few.has_more() {
+            self.fews.prefetch_lines(fair, Few::ALL_LINES);
         }
+        (!few.is_over).then(|| few.next_first())
     }
 }

@@ -67,6 +67,11 @@ pub trait Manage: Send + Sync + fmt::Debug {
         true
     }
 
+    /// How long, nanoseconds, a packet must have waited at least to be so: what is asked before [`Manage::notes`], and without it. 0 where the time alone does not say.
+    fn patience(&self) -> u64 {
+        0
+    }
+
     /// The last verdict was to mark the packet, at `now`, and it is marked. Where it is dropped instead, nothing is said.
     fn marked(&self, _state: &mut State, _now: u64) {}
 

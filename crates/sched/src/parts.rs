@@ -9,7 +9,7 @@ use crate::flows::{Gone, Joining};
 use crate::gates::{Loss, Place};
 use crate::inside::{Inside, order};
 use crate::l4s::Line;
-use crate::manage::{Departure, lets_go};
+use crate::manage::lets_go;
 use crate::offer::{Displaced, Offer, Offered, Refused};
 use crate::profile::{ClassProfile, Profile};
 use crate::scheduler::Scheduler;
@@ -114,8 +114,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
         let node = self.users.states.at(user).first(class);
         let Some(manage) = profile.manage(class) else { return true };
-        let (sojourn, behind) = (now.saturating_sub(head.since), head.count.saturating_sub(1).into());
-        let departure = Departure { now, sojourn, behind, bytes: head.length.into() };
+        let departure = head.departure(now);
         let state = match inner {
             NONE => self.splits.state_mut(user, class, queue),
             fair => self.flows.heeded(fair, manage, &departure),

@@ -1,4 +1,4 @@
-//! The short way of a packet that waits: of a user with nothing but a rate, whose packets are all in one queue.
+//! The short way of a packet that waits: of a user with nothing but a rate, and fair queues perhaps, whose packets are all in one queue.
 //!
 //! Most users are such, and so most packets that wait go this way. It comes to the same as [admission](crate::admit), [judgement](crate::judge) and
 //! [sending](crate::dequeue), which look at all that a user may have: here what is in memory of each packet is found once, and what such users
@@ -7,6 +7,7 @@
 use weir_table::indexed::NONE;
 
 use crate::admit::Room;
+use crate::flows::{Gone, Joining};
 use crate::gates::{Gate, Loss, Place, Standing, Tally};
 use crate::lines::Judgement;
 use crate::offer::{Displaced, Leaving, Offer, Offered, Refused};
@@ -14,10 +15,11 @@ use crate::profile::{Profile, Profiles};
 use crate::rate::{Fine, fine};
 use crate::scheduler::Scheduler;
 use crate::sharing::Wants;
+use crate::splits::is_apart_from_flows;
 use crate::state::UserState;
 use crate::users::Users;
 
-/// A user with nothing but a rate.
+/// A user with nothing but a rate, and fair queues perhaps.
 struct Plain<'a, const C: usize, const Q: usize> {
     gate: &'a Gate,
     standing: Standing,
@@ -36,7 +38,7 @@ impl<'a, const C: usize, const Q: usize> Plain<'a, C, Q> {
         let profile = profiles.user(standing.profile());
         // It may have shared until just now.
         let shares = !shares.is_empty() && shares.at(user).wants != Wants::NO;
-        let is = !profile.special && !shares;
+        let is = profile.plain && !shares;
         is.then(|| Plain { gate, standing, tally: gates.tally(user), state: states.at_mut(user), profile })
     }
 
@@ -76,11 +78,24 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         packet: P,
         now: u64,
     ) -> Result<Result<Option<Displaced<T>>, Refused>, P> {
-        let (left, minimum) = (self.slab.left(), self.setup.minimum);
-        let Scheduler { users, profiles, slab, heavy, .. } = self;
-        if TREE || self.apart {
-            return Err(packet);
+        match (TREE, self.apart) {
+            (true, _) => Err(packet),
+            (false, true) => self.enter_as::<P, true>(offer, queue, packet, now),
+            (false, false) => self.enter_as::<P, false>(offer, queue, packet, now),
         }
+    }
+
+    /// The same where any queue may be fair, have two lines, or be several (`APART`), or none.
+    #[inline(always)]
+    fn enter_as<P: Offered<T>, const APART: bool>(
+        &mut self,
+        offer: &Offer,
+        queue: usize,
+        packet: P,
+        now: u64,
+    ) -> Result<Result<Option<Displaced<T>>, Refused>, P> {
+        let (left, minimum) = (self.slab.left(), self.setup.minimum);
+        let Scheduler { users, profiles, slab, heavy, flows, .. } = self;
         let Some(mut user) = Plain::new(users, profiles, offer.user) else { return Err(packet) };
         if !user.standing.is_open() {
             return Err(packet);
@@ -98,16 +113,28 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             // Which of its packets goes next may not be what it was.
             return Err(packet);
         }
+        let is_fair = APART && user.profile.fair >> class & 1 != 0;
+        let fair = if APART { slab.fair(*first) } else { NONE };
+        // What waits stays as it is until its user is looked at; of a full fair queue, the fattest flow may make room.
+        let is_other = is_fair != (fair != NONE) || is_apart_from_flows(fair);
+        if APART && !is_first && (is_other || is_fair && flows.packets(fair) >= most.into()) {
+            return Err(packet);
+        }
         // By what its user holds first: where buffers are scarce, most are, and what is in memory of its queue is not looked at.
         if !Room::is_left(held, left, minimum) {
             return self.turn_away(offer.user, held, now).map_err(|()| packet);
         }
-        if slab.count(*first) >= most {
+        if !is_fair && slab.count(*first) >= most {
             self.refused(offer.user, Refused::QueueFull, now);
             return Ok(Err(Refused::QueueFull));
         }
+        let hash = if is_fair { packet.flow() } else { 0 };
         let Some(item) = packet.take() else { return Ok(Ok(None)) };
-        if let Some(item) = slab.push(first, item, offer.length, now) {
+        let back = match is_fair {
+            true => flows.enter(slab, first, fair, Joining { item, length: offer.length, now, hash }),
+            false => slab.push(first, item, offer.length, now),
+        };
+        if let Some(item) = back {
             // A node was free.
             return Ok(Ok(Some(Displaced { item, loss: Loss::PushedOut })));
         }
@@ -139,12 +166,17 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// Sends the packet of a user who has come out of the wheel, if it may go at once, and the short way. Whether it did: else nothing is done.
     #[inline(always)]
-    pub(crate) fn goes_plainly(&mut self, user: u32, now: u64, out: &mut impl FnMut(Leaving<T>)) -> bool {
-        if TREE || self.apart {
+    pub(crate) fn goes_plainly<const APART: bool>(
+        &mut self,
+        user: u32,
+        now: u64,
+        out: &mut impl FnMut(Leaving<T>),
+    ) -> bool {
+        if TREE {
             return false;
         }
         let moment = fine(now);
-        let Scheduler { users, profiles, slab, heavy, lines, port_full_at, setup, .. } = self;
+        let Scheduler { users, profiles, slab, flows, heavy, lines, port_full_at, setup, .. } = self;
         let Some(mut plain) = Plain::new(users, profiles, user) else { return false };
         let Plain { gate, standing, ref mut state, profile, .. } = plain;
         if !standing.waits_unwatched() || !state.backlog.is_power_of_two() {
@@ -158,6 +190,12 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if late || profiles.port.due(*port_full_at, port_cost) > moment {
             return false;
         }
+        let class = UserState::<C, Q>::class_of(queue);
+        let fair = if APART { slab.fair(*first) } else { NONE };
+        let is_asked = APART && profile.fair >> class & 1 != 0;
+        if is_apart_from_flows(fair) || is_asked && !flows.lets_go(&slab.head(*first), profile, class, now) {
+            return false;
+        }
         let (number, bucket) = (u32::from(standing.subport()), profiles.subport(standing.subport()));
         if !bucket.is_unlimited() {
             let set = lines.subports.at_mut(number);
@@ -167,7 +205,11 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             set.full_at = bucket.after(set.full_at, length, moment);
             lines.pay_guarantee(number, length, now);
         }
-        let Some((item, next_length)) = slab.pop_first(first) else { return false };
+        let Some((item, mut next_length)) = slab.pop_first(first) else { return false };
+        if fair != NONE {
+            *first = flows.send(slab, *first, &Gone { fair, length, class, profile, now });
+            next_length = slab.length(*first);
+        }
         let emptied = *first == NONE;
         state.held -= 1;
         heavy.change(user, state.held + 1, state.held);

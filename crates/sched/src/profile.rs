@@ -77,6 +77,9 @@ pub struct Profile {
     pub(crate) asked: u8,
     /// Bit c: class c has a management, fair queues, or dual ones.
     pub(crate) managed: u8,
+    /// How long, nanoseconds, a packet of each class must have waited at least to be anything to its management as long as that remembers nothing:
+    /// [`u64::MAX`] where it has none.
+    pub(crate) patience: [u64; MAX_CLASSES],
     /// Bit c: the queues of class c are fair, and it has one, or is the lowest.
     pub(crate) fair: u8,
     /// Bit c: the queues of class c are dual, and it has one, or is the lowest.
@@ -89,6 +92,8 @@ pub struct Profile {
     pub(crate) sharing: Option<Sharing>,
     /// Whether there is more to it than a rate: any class has a cap, here or in a subport, or a guarantee, a management, fair or dual queues, or it shares.
     pub(crate) special: bool,
+    /// Whether there is no more to it than a rate and fair queues: its packets go the [short way](crate::plain).
+    pub(crate) plain: bool,
     /// Bytes per round of the queues in the lowest class.
     pub(crate) quanta: [u32; MAX_QUEUES],
 }
@@ -108,8 +113,10 @@ impl Profile {
         let dual = bits(&|class| class.order() == Order::Lines) & !split;
         let guaranteed = bits(&|class| class.guarantee.is_some());
         let managed = bits(&|class| class.order() != Order::One || class.manage.is_some());
+        let patience = |class: &ClassProfile| class.manage.as_ref().map_or(u64::MAX, |manage| manage.patience());
         Profile {
             bucket,
+            patience: classes.each_ref().map(patience),
             capped,
             guaranteed,
             promised: false,
@@ -122,6 +129,7 @@ impl Profile {
             apart: fair | dual | split,
             sharing: None,
             special: capped | guaranteed | managed != 0,
+            plain: capped | guaranteed | split | managed & !fair == 0,
             quanta: std::array::from_fn(|n| u32::from(weight(n)) * QUANTUM),
             classes,
         }
@@ -148,13 +156,14 @@ impl Profile {
         let all = if promised { u8::MAX } else { 0 };
         let counted = capped | self.guaranteed | all;
         let special = counted | self.managed != 0 || self.sharing.is_some();
-        Profile { capped, promised, counted, asked: self.managed | classes | all, special, ..self.clone() }
+        let plain = counted | self.split | self.managed & !self.fair == 0 && self.sharing.is_none();
+        Profile { capped, promised, counted, asked: self.managed | classes | all, special, plain, ..self.clone() }
     }
 
     /// With a share of what others leave, by weight (at least 1), up to what `ceil` allows together with what its own bucket does.
     pub fn sharing(mut self, ceil: Bucket, weight: u8) -> Profile {
         self.sharing = Some(Sharing { ceil, quantum: u32::from(weight.max(1)) * QUANTUM });
-        self.special = true;
+        (self.special, self.plain) = (true, false);
         self
     }
 }

@@ -2,6 +2,8 @@
 
 use weir_table::indexed::{Indexed, NONE};
 
+use crate::manage::Departure;
+
 /// A packet that waits. While its packet is the first of its queue, a node also says how many there are.
 #[derive(Debug)]
 struct Node<T> {
@@ -32,6 +34,15 @@ pub(crate) struct Head {
     pub(crate) count: u16,
     /// The fair queue that it is chosen from; [`NONE`] in any other.
     pub(crate) fair: u32,
+}
+
+impl Head {
+    /// What a management is told of the packet where it is about to be sent.
+    #[inline(always)]
+    pub(crate) fn departure(&self, now: u64) -> Departure {
+        let behind = self.count.saturating_sub(1).into();
+        Departure { now, sojourn: now.saturating_sub(self.since), behind, bytes: self.length.into() }
+    }
 }
 
 /// A fixed number of nodes. A queue is the number of its first node, [`NONE`] while it is empty.

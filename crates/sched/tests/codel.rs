@@ -250,3 +250,18 @@ proptest! {
         prop_assert_eq!(codel.notes(&departure), state != State::default());
     }
 }
+
+/// What is asked by time alone, before anything else is, says the same.
+#[test]
+fn packets_are_nothing_to_it_until_they_have_waited_for_the_target() {
+    let codel = Codel::new(&config(5 * MS, 100 * MS));
+    for (sojourn, behind) in [(0, 0), (0, 9), (5 * MS - 1, 9), (5 * MS, 0), (5 * MS, 1), (50 * MS, 3)] {
+        let departure = Departure { now: 200 * MS, sojourn, behind, bytes: 1_000 };
+        assert_eq!(codel.notes(&departure), sojourn >= 5 * MS && behind > 0, "{sojourn} {behind}");
+        assert!(sojourn >= codel.patience() || !codel.notes(&departure));
+        let mut state = State::default();
+        assert_eq!(codel.depart(&mut state, &departure), Verdict::Pass);
+        assert_eq!(state != State::default(), codel.notes(&departure));
+    }
+    assert_eq!(codel.patience(), 5 * MS);
+}

@@ -1,4 +1,4 @@
-//! A fair queue in which something waits: its flows in lists, and whose turn it is.
+//! A fair queue that knows, or has known, many flows: they stand in lists, and this is whose turn it is.
 
 use weir_table::indexed::{Indexed, NONE};
 use weir_table::links::{Link, Linked, List};
@@ -26,7 +26,7 @@ impl Linked for Others<'_> {
     }
 }
 
-/// A fair queue in which something waits.
+/// A fair queue that has, or had, many flows.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Fair {
@@ -36,8 +36,6 @@ pub(super) struct Fair {
     pub(super) resting: List,
     /// The flow whose packet is chosen.
     pub(super) chosen: u32,
-    /// Packets of all flows; of one in which nothing waits, the next of those.
-    pub(super) packets: u32,
     /// Bit b: there are fat flows of that power of two.
     pub(super) bands: u32,
     pub(super) fat: [List; BANDS],
@@ -49,7 +47,6 @@ impl Fair {
         olds: List::EMPTY,
         resting: List::EMPTY,
         chosen: NONE,
-        packets: NONE,
         bands: 0,
         fat: [List::EMPTY; BANDS],
     };
