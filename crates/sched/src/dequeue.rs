@@ -144,7 +144,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
         let (judgement, emptied) = self.send_first(user, Next { class, queue, length }, true, now, out)?;
         if let Judgement::From(at, Wants::NO, _) = judgement {
-            // It stands as one who waits already.
+            // It stands as one who waits already, whatever for.
+            self.users.gates.at(user).move_to(Place::Waiting);
             self.users.gates.tally(user).held.judged(&judgement, now);
             self.lines.wait(user, at, now);
         } else {

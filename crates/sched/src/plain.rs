@@ -45,12 +45,15 @@ impl<'a, const C: usize, const Q: usize> Plain<'a, C, Q> {
     /// From when on it may send a packet of a queue, which is so long and the only one with packets.
     #[inline(always)]
     fn next(&mut self, queue: usize, length: u16, now: u64) -> Next {
-        let Plain { gate, tally, state, profile: Profile { bucket, .. }, .. } = self;
+        let Plain { gate, standing, tally, state, profile: Profile { bucket, .. }, .. } = self;
         state.alone(queue, length);
         let (full_at, cost, moment) = (gate.full_at(), bucket.cost(length), fine(now));
         let own = bucket.due(full_at, cost);
         if own > moment {
-            tally.held.rated(now);
+            if !standing.is_rated() {
+                tally.held.rated(now);
+                gate.set_standing(standing.rated());
+            }
             return Next::From(own);
         }
         let is_spare = bucket.due(full_at + cost, cost) <= moment;
@@ -143,9 +146,6 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         if is_first {
             user.state.backlog |= 1 << queue;
             let next = user.next(queue, offer.length, now);
-            if let Next::From(_) = next {
-                user.gate.move_to(Place::Waiting);
-            }
             self.goes_on(offer.user, next, now);
         }
         Ok(Ok(None))

@@ -19,6 +19,8 @@ const SUBPORT: u32 = 16;
 const OPEN: u64 = 1 << 32;
 const WATCHED: u64 = 1 << 33;
 const PLACE: u32 = 40;
+/// Beside its place, and gone with it.
+const RATED: u64 = 1 << 63;
 
 impl Standing {
     /// Whoever is to be so in an instant, of whom nothing waits.
@@ -50,7 +52,7 @@ impl Standing {
 
     #[inline(always)]
     pub(crate) fn place(self) -> Place {
-        match self.0 >> PLACE {
+        match (self.0 & !RATED) >> PLACE {
             0 => Place::Idle,
             1 => Place::Waiting,
             code => Place::Active((code - 2) as u8),
@@ -76,7 +78,19 @@ impl Standing {
     /// Whether it is in the wheel, and not watched.
     #[inline(always)]
     pub(crate) fn waits_unwatched(self) -> bool {
-        self.0 & (u64::MAX << PLACE | WATCHED) == 1 << PLACE
+        self.0 & (u64::MAX << PLACE & !RATED | WATCHED) == 1 << PLACE
+    }
+
+    /// Whether it waits for its own rate, and is [noted](crate::hold::Held::rated) to do so: as long as it stays where it is, that need not be looked at.
+    #[inline(always)]
+    pub(crate) fn is_rated(self) -> bool {
+        self.0 & RATED != 0
+    }
+
+    /// The same, where that is so.
+    #[inline(always)]
+    pub(crate) fn rated(self) -> Standing {
+        Standing(self.at(Place::Waiting).0 | RATED)
     }
 
     /// The same, watched or not.
