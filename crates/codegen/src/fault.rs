@@ -28,6 +28,8 @@ pub enum Fault {
     Slice(usize),
     /// Another number of bytes of a slice than 1, 2 or 4.
     Count(usize),
+    /// Another number of bytes than 2 or 4, the other way round.
+    Swapped(usize),
     /// No such register.
     Register(usize),
     /// It looks at a window, its data or the words beside the answer, and at slices.
@@ -48,6 +50,7 @@ impl fmt::Display for Fault {
             Fault::Shift(bits) => write!(f, "a shift by {bits}: 63 is the most"),
             Fault::Stranger => f.write_str("a value or a label of another program"),
             Fault::Slice(number) => write!(f, "slice {number}: there are {SLICES}, from 0 on"),
+            Fault::Swapped(count) => write!(f, "{count} bytes the other way round: it goes with 2 or 4"),
             Fault::Count(count) => write!(f, "{count} bytes of a slice: 1, 2 or 4 are read at a time"),
             Fault::Register(number) => write!(f, "register {number}: there are {REGISTERS}, from 0 on"),
             Fault::Mixed => f.write_str("a program looks at a window or at slices, and not at both"),

@@ -97,6 +97,7 @@ impl Program {
                 Op::Remainder(a, b) => value(a).checked_rem(value(b)).unwrap_or(0),
                 Op::Left(a, bits) => value(a) << bits,
                 Op::Right(a, bits) => value(a) >> bits,
+                Op::Swapped(a, count) => value(a).swap_bytes() >> (u64::BITS - 8 * u32::from(count).clamp(1, 8)),
                 Op::LeftBy(a, b) => value(a).checked_shl(shift(value(b))).unwrap_or(0),
                 Op::RightBy(a, b) => value(a).checked_shr(shift(value(b))).unwrap_or(0),
             });

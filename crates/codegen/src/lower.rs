@@ -116,7 +116,7 @@ impl Made<'_> {
         };
         match block.end {
             End::Branch(test, ..) => {
-                let [one, other] = test.values().map(|value| self.get(value, builder));
+                let [one, other] = self.compared(test, builder);
                 let holds = match test {
                     Test::Same(..) => IntCC::Equal,
                     Test::AtLeast(..) => IntCC::UnsignedGreaterThanOrEqual,
@@ -129,6 +129,19 @@ impl Made<'_> {
         }
     }
 
+    /// What a test is of. Bytes that may be one number are not turned round for that: the number is.
+    fn compared(&self, test: Test, builder: &mut FunctionBuilder<'_>) -> [ir::Value; 2] {
+        if let Test::Same(bytes, number) = test
+            && let (Some(Op::Bytes(_, count @ (2 | 4))), Some(number)) = (self.op(bytes), self.constant(number))
+            && number >> (8 * count) == 0
+        {
+            let number = number.swap_bytes() >> (u64::BITS - 8 * u32::from(*count));
+            let raw = self.swapped(bytes, *count, builder);
+            return [raw, builder.ins().iconst(types::I64, number.cast_signed())];
+        }
+        test.values().map(|value| self.get(value, builder))
+    }
+
     /// Changes the window, and hands words on.
     fn change(&mut self, block: &Block, given: Window, builder: &mut FunctionBuilder<'_>) {
         for store in &block.stores {
@@ -138,7 +151,9 @@ impl Made<'_> {
         }
         for result in &block.results {
             let value = self.get(result.value, builder);
-            builder.ins().istore32(flags(), value, given.results, 4 * i32::from(result.word));
+            // Of a type of its own, so that a constant is part of the instruction.
+            let value = builder.ins().ireduce(types::I32, value);
+            builder.ins().store(flags(), value, given.results, 4 * i32::from(result.word));
         }
     }
 
@@ -171,9 +186,13 @@ impl Made<'_> {
         builder.ins().jump(there, &[]);
     }
 
+    fn op(&self, Value(number): Value) -> Option<&Op> {
+        self.program.ops.get(number as usize)
+    }
+
     /// What a value is, if that is known.
-    fn constant(&self, Value(number): Value) -> Option<u64> {
-        match self.program.ops.get(number as usize) {
+    fn constant(&self, value: Value) -> Option<u64> {
+        match self.op(value) {
             Some(Op::Constant(constant)) => Some(*constant),
             _ => None,
         }
@@ -199,6 +218,23 @@ impl Made<'_> {
     fn get(&self, Value(number): Value, builder: &mut FunctionBuilder<'_>) -> ir::Value {
         let made = self.values.get(&number).copied();
         made.unwrap_or_else(|| builder.ins().iconst(types::I64, 0))
+    }
+
+    /// The last bytes of a value, 2 or 4, the other way round: those of the window as they stand there.
+    fn swapped(&self, value: Value, count: u8, builder: &mut FunctionBuilder<'_>) -> ir::Value {
+        match (self.op(value), self.given.window) {
+            (Some(Op::Bytes(at, 2)), Some(given)) if count == 2 => {
+                builder.ins().uload16(types::I64, flags(), given.window, i32::from(*at))
+            }
+            (Some(Op::Bytes(at, 4)), Some(given)) if count == 4 => {
+                builder.ins().uload32(flags(), given.window, i32::from(*at))
+            }
+            _ => {
+                let value = self.get(value, builder);
+                let narrow = narrow(builder, value, count);
+                builder.ins().uextend(types::I64, narrow)
+            }
+        }
     }
 
     fn value(&self, op: Op, builder: &mut FunctionBuilder<'_>) -> ir::Value {
@@ -228,6 +264,7 @@ impl Made<'_> {
                 let a = self.get(a, builder);
                 builder.ins().ushr_imm_u(a, i64::from(bits))
             }
+            Op::Swapped(a, count) => self.swapped(a, count, builder),
             Op::And(a, b)
             | Op::Or(a, b)
             | Op::Xor(a, b)

@@ -61,6 +61,8 @@ pub(crate) enum Op {
     /// The same by a value. By 64 or more: 0.
     LeftBy(Value, Value),
     RightBy(Value, Value),
+    /// The last 2 or 4 bytes of a value, the other way round.
+    Swapped(Value, u8),
 }
 
 impl Op {
@@ -71,7 +73,7 @@ impl Op {
             Op::And(a, b) | Op::Or(a, b) | Op::Xor(a, b) => [Some(a), Some(b)],
             Op::Add(a, b) | Op::Subtract(a, b) | Op::Multiply(a, b) => [Some(a), Some(b)],
             Op::Divide(a, b) | Op::Remainder(a, b) | Op::LeftBy(a, b) | Op::RightBy(a, b) => [Some(a), Some(b)],
-            Op::Left(a, _) | Op::Right(a, _) => [Some(a), None],
+            Op::Left(a, _) | Op::Right(a, _) | Op::Swapped(a, _) => [Some(a), None],
         };
         needs.into_iter().flatten()
     }
@@ -271,6 +273,16 @@ impl Builder {
     pub fn bytes(&mut self, at: usize, count: usize) -> Value {
         let (at, count) = self.window(at, count);
         self.value(Op::Bytes(at, count))
+    }
+
+    /// The last 2 or 4 bytes of a value, the other way round. Bytes that are swapped when they are read, and again when they are written, cost nothing for either:
+    /// so they stand in memory.
+    pub fn swapped(&mut self, value: Value, count: usize) -> Value {
+        if !matches!(count, 2 | 4) {
+            self.wrong(Fault::Swapped(count));
+            return self.constant(0);
+        }
+        self.value(Op::Swapped(value, count as u8))
     }
 
     /// The bits that both have.

@@ -17,6 +17,9 @@ enum Step {
     Bytes(usize, usize),
     Two(u8, usize, usize),
     Shift(bool, usize, u32),
+    Swap(usize, usize),
+    /// Bytes against a number that they are sometimes.
+    Compare(usize, usize, u64, [usize; 2]),
     Branch(bool, [usize; 4]),
     Answer(Vec<(usize, usize, usize)>, u32),
     Give(Vec<(usize, usize)>, u32),
@@ -36,6 +39,12 @@ fn step() -> impl Strategy<Value = Step> {
         3 => place().prop_map(|(at, count)| Step::Bytes(at, count)),
         3 => (0..KINDS, any::<usize>(), any::<usize>()).prop_map(|(kind, one, other)| Step::Two(kind, one, other)),
         1 => (any::<bool>(), any::<usize>(), 0_u32..64).prop_map(|(left, value, bits)| Step::Shift(left, value, bits)),
+        1 => (any::<usize>(), prop::sample::select(vec![2_usize, 4])).prop_map(|(value, count)| Step::Swap(value, count)),
+        2 => (place(), proptest::collection::vec(0_u64..4, 5), any::<[usize; 2]>()).prop_map(|((at, count), bytes, ways)| {
+            // As many bytes as there are, mostly; or one more, so that they never are the number.
+            let bytes = &bytes[..count + usize::from(bytes[4] == 3 && bytes[0] == 3)];
+            Step::Compare(at, count, bytes.iter().fold(0, |number, byte| number << 8 | byte), ways)
+        }),
         3 => (any::<bool>(), any::<[usize; 4]>()).prop_map(|(same, which)| Step::Branch(same, which)),
         2 => (changes(), any::<u32>()).prop_map(|(changes, answer)| Step::Answer(changes, answer)),
         1 => (words(), any::<u32>()).prop_map(|(words, answer)| Step::Give(words, answer)),
@@ -57,6 +66,13 @@ fn program(steps: &[Step]) -> Program {
             Step::Two(kind, one, other) => combine(&mut builder, *kind, value(*one), value(*other)),
             Step::Shift(true, one, bits) => builder.left(value(*one), *bits),
             Step::Shift(false, one, bits) => builder.right(value(*one), *bits),
+            Step::Swap(one, count) => builder.swapped(value(*one), *count),
+            Step::Compare(at, count, number, [yes, no]) => {
+                let test = Test::Same(builder.bytes(*at, *count), builder.constant(*number));
+                let label = |which: usize| labels[labels.len() - 1 - (which % labels.len()).min(which % 3)];
+                labels.push(builder.branch(test, label(*yes), label(*no)));
+                continue;
+            }
             Step::Branch(same, [one, other, yes, no]) => {
                 let (one, other) = (value(*one), value(*other));
                 let test = if *same { Test::Same(one, other) } else { Test::AtLeast(one, other) };
@@ -154,6 +170,29 @@ fn every_place_of_the_window_is_where_it_is() {
     }
 }
 
+/// Bytes are compared with a number as they stand in memory: with those that they are, and with all that differ in one byte, or beyond them.
+#[test]
+fn bytes_are_the_number_that_they_are() {
+    for (count, more) in [(2, 0), (4, 0), (2, 1 << 16), (4, 1 << 32)] {
+        for changed in 0..=4 {
+            let mut window: [u8; WINDOW] = std::array::from_fn(|at| at as u8 + 1);
+            let number = window[7..7 + count].iter().fold(more, |number, byte| number << 8 | u64::from(*byte));
+            let number = if more == 0 { number } else { number & 0xffff_ffff | more };
+            let mut builder = Builder::new();
+            let (seen, wanted) = (builder.bytes(7, count), builder.constant(number));
+            let (yes, no) = (builder.answer(1), builder.answer(0));
+            let entry = builder.branch(Test::Same(seen, wanted), yes, no);
+            let code = Code::compile(&builder.finish(entry).unwrap()).unwrap();
+            if changed < 4 {
+                window[7 + changed] ^= 0x80;
+            }
+            let is_same = more == 0 && changed >= count;
+            let answer = code.run(&mut window, [0, 0], &mut [0; RESULTS]);
+            assert_eq!(answer, u32::from(is_same), "{count} bytes, {changed}");
+        }
+    }
+}
+
 /// What a program hands on at every place, and nothing else.
 #[test]
 fn every_word_beside_the_answer_is_where_it_is() {
@@ -233,6 +272,14 @@ fn what_is_no_program_is_refused() {
             b.answer(0)
         }),
         Fault::Shift(64)
+    );
+    assert_eq!(
+        fault(|b| {
+            let value = b.constant(1);
+            b.swapped(value, 3);
+            b.answer(0)
+        }),
+        Fault::Swapped(3)
     );
     // Of another one, which has more.
     let mut other = Builder::new();
