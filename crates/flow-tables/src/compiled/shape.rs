@@ -194,7 +194,7 @@ impl Describing<'_> {
             Some((Edit { destination, source, decrements_ttl, pops_vlan: false }, end))
                 if !matches!(end, End::Group(_) | End::Controllers(_)) =>
             {
-                self.data.extend([destination, source].into_iter().flatten().flat_map(words));
+                self.data.extend([destination, source].into_iter().flatten().flat_map(in_memory));
                 self.targets.push(Target::new(met, Then::Leave(end)));
                 Does::Changes(Changes {
                     sets_destination: destination.is_some(),
@@ -212,10 +212,10 @@ impl Describing<'_> {
     }
 }
 
-/// An address as two words, the first with 16 bits.
-fn words(address: [u8; 6]) -> [u32; 2] {
+/// An address as two words, the first with 16 bits: as they stand in memory, the first byte the lowest.
+pub(super) fn in_memory(address: [u8; 6]) -> [u32; 2] {
     let [a, b, c, d, e, f] = address;
-    [u32::from_be_bytes([0, 0, a, b]), u32::from_be_bytes([c, d, e, f])]
+    [u32::from_le_bytes([a, b, 0, 0]), u32::from_le_bytes([c, d, e, f])]
 }
 
 /// The words of metadata, with how far their bits lie from the end.

@@ -446,8 +446,11 @@ impl<'s> Writer<'s> {
         let (mut changes, mut data, answer) = (Vec::new(), at.data, known.answer(at.target, NO_TABLE));
         for at in [(0, does.sets_destination), (6, does.sets_source)].into_iter().filter(|(_, sets)| *sets) {
             let (at, _) = at;
-            changes.push((at, 2, self.builder.data(data)));
-            changes.push((at + 2, 4, self.builder.data(data + 1)));
+            for (at, count, data) in [(at, 2, data), (at + 2, 4, data + 1)] {
+                // Data are as they stand in memory.
+                let value = self.builder.data(data);
+                changes.push((at, count, self.builder.swapped(value, count)));
+            }
             data += 2;
         }
         let Some(ip) = known.ip.filter(|_| does.decrements_ttl) else {
@@ -465,16 +468,18 @@ impl<'s> Writer<'s> {
         self.only_at_least(ttl, 2, changed)
     }
 
-    /// The checksum of IPv4 when its TTL is one less: RFC 1624, equation 3. The word of TTL and protocol, m, becomes m - 0x100, so that ~m + m' is the same for
-    /// all: 0xfeff. One carry comes of the sum at most.
+    /// The checksum of IPv4 when its TTL is one less: RFC 1624, equation 3, with words as they stand in memory, which gives the same (RFC 1071, section 2 (B)). That of TTL
+    /// and protocol, m, becomes m - 1, so that ~m + m' is the same for all: 0xfffe. One carry comes of the sum at most.
     fn checksum(&mut self, at: usize) -> Value {
         let before = self.builder.bytes(at + 10, 2);
-        let (ones, less) = (self.builder.constant(0xffff), self.builder.constant(0xfeff));
+        let before = self.builder.swapped(before, 2);
+        let (ones, less) = (self.builder.constant(0xffff), self.builder.constant(0xfffe));
         let sum = self.builder.xor(before, ones);
         let sum = self.builder.add(sum, less);
         let (high, low) = (self.builder.right(sum, 16), self.builder.and(sum, ones));
         let sum = self.builder.add(high, low);
-        self.builder.xor(sum, ones)
+        let sum = self.builder.xor(sum, ones);
+        self.builder.swapped(sum, 2)
     }
 }
 

@@ -8,6 +8,7 @@ use weir_codegen::{Code, RESULTS};
 
 use super::answer::{Answer, CHANGED, Sctp};
 use super::{Found, Template, words_of};
+use crate::compiled::shape::in_memory;
 use crate::fast::frame::{Frame, TAG};
 use crate::fast::program::Op;
 use crate::sctp;
@@ -152,18 +153,27 @@ fn change_crc(bytes: &mut [u8], gone: usize, Sctp { ip_at, is_v6, ports }: Sctp)
     }
 }
 
-/// The words that an operation sets.
+/// The words that an operation sets: as they stand in memory what is whole words of the frame, the others as numbers.
 fn values(op: Op) -> Vec<u32> {
-    let address =
-        |[a, b, c, d, e, f]: [u8; 6]| vec![u32::from_be_bytes([0, 0, a, b]), u32::from_be_bytes([c, d, e, f])];
+    let address = |address: [u8; 6]| in_memory(address).to_vec();
     match op {
         Op::EthDst(to) => address(to),
         Op::EthSrc(from) => address(from),
         Op::SetTtl(to) | Op::SetMplsTtl(to) => vec![to.into()],
         Op::Set(field, value) => {
             let value = value & field.ones();
-            (0..words_of(field)).rev().map(|word| (value >> (32 * word)) as u32).collect()
+            let words = (0..words_of(field) as u32).rev();
+            words.map(|word| whole((value >> (32 * word)) as u32, field.bits() - 32 * word)).collect()
         }
         _ => Vec::new(),
+    }
+}
+
+/// A word of which so many bits, and those of words behind it, belong to a field: turned round if it is whole words of the frame.
+fn whole(word: u32, bits: u32) -> u32 {
+    match bits {
+        16 => u32::from((word as u16).swap_bytes()),
+        32.. if bits.is_multiple_of(16) => word.swap_bytes(),
+        _ => word,
     }
 }

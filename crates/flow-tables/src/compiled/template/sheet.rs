@@ -1,6 +1,7 @@
 //! A frame as it is changed, while its program is written: what of it is another value by then.
 
 mod labels;
+mod sums;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use super::writer::Carried;
 use super::{Kind, is_of_arp, is_of_mpls};
 use crate::fast::frame::TAG;
 use crate::tags::FIRST_TYPE;
+use sums::{CARRIED, HEADER};
 
 /// Where IP begins in the window, and what it carries.
 #[derive(Clone, Copy)]
@@ -54,11 +56,8 @@ pub(super) enum Behind {
     Other,
 }
 
-/// A checksum: of the IPv4 header, or of what is carried.
-const HEADER: usize = 0;
-const CARRIED: usize = 1;
-
-/// A frame as it is changed. Places are those of the window.
+/// A frame as it is changed. Places are those of the window. Words are numbers as they stand in memory, the first byte the lowest, so that nothing is turned round to be
+/// read and written: sums over such words are the sums, turned round (RFC 1071, section 2 (B)).
 pub(super) struct Sheet<'b> {
     builder: &'b mut Builder,
     /// Where it begins.
@@ -77,8 +76,8 @@ pub(super) struct Sheet<'b> {
     words: BTreeMap<usize, Value>,
     /// Pairs of those that are one value.
     doubles: BTreeMap<usize, Value>,
-    /// What is added up for checksums; the checksum is its complement.
-    sums: [Option<Value>; 2],
+    /// What is added up for checksums, and the most that it may be; the checksum is its complement.
+    sums: [Option<(Value, u64)>; 2],
     /// TTLs before one is taken off: none of them may end.
     hops: Vec<Value>,
 }
@@ -111,8 +110,33 @@ impl<'b> Sheet<'b> {
     }
 
     fn word(&mut self, at: usize) -> Value {
-        let known = self.words.get(&at).copied();
-        known.unwrap_or_else(|| self.builder.bytes(at, 2))
+        match self.words.get(&at) {
+            Some(known) => *known,
+            None => self.as_it_came(at, 2),
+        }
+    }
+
+    /// Bytes of the frame as it came.
+    fn as_it_came(&mut self, at: usize, count: usize) -> Value {
+        let bytes = self.builder.bytes(at, count);
+        self.builder.swapped(bytes, count)
+    }
+
+    /// The first or the second byte of a word.
+    fn byte(&mut self, at: usize, number: usize) -> Value {
+        match (self.words.get(&at).copied(), number) {
+            (None, _) => self.builder.bytes(at + number, 1),
+            (Some(word), 0) => {
+                let ones = self.builder.constant(0xff);
+                self.builder.and(word, ones)
+            }
+            (Some(word), _) => self.builder.right(word, 8),
+        }
+    }
+
+    /// A word that is this number.
+    fn number(&mut self, number: u16) -> Value {
+        self.builder.constant(number.swap_bytes().into())
     }
 
     fn put(&mut self, at: usize, value: Value) {
@@ -126,32 +150,34 @@ impl<'b> Sheet<'b> {
             return *known;
         }
         if !self.words.contains_key(&at) && !self.words.contains_key(&(at + 2)) {
-            return self.builder.bytes(at, 4);
+            return self.as_it_came(at, 4);
         }
-        let [high, low] = [at, at + 2].map(|at| self.word(at));
-        let high = self.builder.left(high, 16);
-        self.builder.or(high, low)
+        let [first, second] = [at, at + 2].map(|at| self.word(at));
+        let second = self.builder.left(second, 16);
+        self.builder.or(first, second)
     }
 
     fn put_double(&mut self, at: usize, value: Value) {
-        let [high, low] = self.halves(value);
-        self.put(at, high);
-        self.put(at + 2, low);
+        let ones = self.builder.constant(0xffff);
+        let [first, second] = [self.builder.and(value, ones), self.builder.right(value, 16)];
+        self.put(at, first);
+        self.put(at + 2, second);
         self.doubles.insert(at, value);
     }
 
-    fn halves(&mut self, value: Value) -> [Value; 2] {
-        let ones = self.builder.constant(0xffff);
-        [self.builder.right(value, 16), self.builder.and(value, ones)]
-    }
-
-    /// Some bits of a word, to be those of a value.
-    fn put_bits(&mut self, at: usize, mask: u64, shift: u32, value: Value) {
-        let word = self.word(at);
-        let kept = self.builder.constant(0xffff & !(mask << shift));
-        let mask = self.builder.constant(mask);
-        let (kept, value) = (self.builder.and(word, kept), self.builder.and(value, mask));
-        let value = self.builder.left(value, shift);
+    /// Some bits of a word, `shift` from the end of the number that the word is on the wire, to be those of a number.
+    fn put_bits(&mut self, at: usize, mask: u16, shift: u32, value: Value) {
+        let (word, kept, only) = (self.word(at), self.number(!(mask << shift)), self.builder.constant(mask.into()));
+        let (kept, value) = (self.builder.and(word, kept), self.builder.and(value, only));
+        let value = match mask << shift {
+            // What is of one byte is that of the other one.
+            0..=0xff => self.builder.left(value, shift + 8),
+            bits if bits & 0xff == 0 => self.builder.left(value, shift - 8),
+            _ => {
+                let value = self.builder.left(value, shift);
+                self.builder.swapped(value, 2)
+            }
+        };
         let value = self.builder.or(kept, value);
         self.put(at, value);
     }
@@ -185,32 +211,28 @@ impl<'b> Sheet<'b> {
         self.put_double(at + 2, low);
     }
 
-    /// Takes one off the TTL. The word of TTL and protocol, m, becomes m - 0x100: ~m + m' is the same for all, 0xfeff.
+    /// Takes one off the TTL. The word of TTL and protocol, m, becomes m - 1 in memory: ~m + m' is the same for all, 0xfffe.
     fn take_hop(&mut self) {
         let Some(ip) = self.ip else { return };
         let before = self.ttl(ip);
         self.hops.push(before);
-        let at = ip.at + if ip.is_v6 { 6 } else { 8 };
-        let (word, less) = (self.word(at), self.builder.constant(if ip.is_v6 { u64::MAX } else { 0xff00 }));
-        let less = self.builder.add(word, less);
-        let ones = self.builder.constant(0xffff);
-        let less = self.builder.and(less, ones);
-        self.put(at, less);
+        self.take_one(ip.at + if ip.is_v6 { 6 } else { 8 }, usize::from(ip.is_v6));
         if !ip.is_v6 {
-            let change = self.builder.constant(0xfeff);
-            self.add(HEADER, change);
+            let change = self.builder.constant(0xfffe);
+            self.add(HEADER, change, 0xfffe);
         }
+    }
+
+    /// Takes one off the first or the second byte of a word. It does not end, so that nothing is borrowed.
+    fn take_one(&mut self, at: usize, number: usize) {
+        let (word, less) = (self.word(at), self.builder.constant(if number == 0 { u64::MAX } else { !0xff }));
+        let less = self.builder.add(word, less);
+        self.put(at, less);
     }
 
     /// The TTL of IP.
     fn ttl(&mut self, ip: Ip) -> Value {
-        let word = self.word(ip.at + if ip.is_v6 { 6 } else { 8 });
-        if ip.is_v6 { self.low(word) } else { self.builder.right(word, 8) }
-    }
-
-    fn low(&mut self, word: Value) -> Value {
-        let ones = self.builder.constant(0xff);
-        self.builder.and(word, ones)
+        if ip.is_v6 { self.byte(ip.at + 6, 1) } else { self.byte(ip.at + 8, 0) }
     }
 
     fn set_ttl(&mut self, data: usize) {
@@ -224,26 +246,16 @@ impl<'b> Sheet<'b> {
         self.cover(HEADER, &[before], ip.at + 8);
     }
 
-    /// A checksum of what was added up: fewer than 2,048 numbers of 17 bits, so that there are two carries.
-    fn fold(&mut self, sum: Value) -> Value {
-        let (ones, mut sum) = (self.builder.constant(0xffff), sum);
-        for _ in 0..2 {
-            let (high, low) = (self.builder.right(sum, 16), self.builder.and(sum, ones));
-            sum = self.builder.add(high, low);
-        }
-        self.builder.xor(sum, ones)
-    }
-
     /// A tag outside all others, with what the outer one says but for the bit between.
     fn push(&mut self, kind: u16) {
         let tag = if self.tags > 0 {
-            let (tag, mask) = (self.word(self.start + FIRST_TYPE + 2), self.builder.constant(0xefff));
+            let (tag, mask) = (self.word(self.start + FIRST_TYPE + 2), self.number(0xefff));
             self.builder.and(tag, mask)
         } else {
             self.builder.constant(0)
         };
         self.move_start(self.start - TAG, 0);
-        let kind = self.builder.constant(kind.into());
+        let kind = self.number(kind);
         self.put(self.start + FIRST_TYPE, kind);
         self.put(self.start + FIRST_TYPE + 2, tag);
         self.tags += 1;
@@ -340,7 +352,7 @@ impl<'b> Sheet<'b> {
             }
             (Ipv6Flabel, true, _) => {
                 let value = self.builder.data(data);
-                let [high, low] = self.halves(value);
+                let (high, low) = (self.builder.right(value, 16), self.builder.swapped(value, 2));
                 self.put_bits(at, 0xf, 0, high);
                 self.put(at + 2, low);
             }
@@ -390,75 +402,6 @@ impl<'b> Sheet<'b> {
         self.cover(CARRIED, &[before], at);
     }
 
-    /// Words from a place on were these; a checksum covers them.
-    fn cover(&mut self, sum: usize, before: &[Value], at: usize) {
-        let is_there = self.ip.is_some_and(|ip| sum == HEADER || ip.carried.sum_at().is_some());
-        if !is_there {
-            return;
-        }
-        let ones = self.builder.constant(0xffff);
-        for (old, number) in before.iter().zip(0..) {
-            let new = self.word(at + 2 * number);
-            let old = self.builder.xor(*old, ones);
-            let change = self.builder.add(old, new);
-            self.add(sum, change);
-        }
-    }
-
-    /// Where a checksum stands.
-    fn sum_at(&self, sum: usize) -> Option<usize> {
-        let ip = self.ip?;
-        if sum == HEADER { Some(ip.at + 10) } else { Some(ip.carried_at() + ip.carried.sum_at()?) }
-    }
-
-    /// Adds to what becomes a checksum: RFC 1624, equation 3, HC' = ~(~HC + ~m + m'). Carries are added at the end: no sum is 0 by then that is not 0 where they are
-    /// added one by one.
-    fn add(&mut self, sum: usize, change: Value) {
-        let Some(at) = self.sum_at(sum) else { return };
-        let before = match self.sums.get(sum).copied().flatten() {
-            Some(before) => before,
-            None => {
-                let (old, ones) = (self.word(at), self.builder.constant(0xffff));
-                self.builder.xor(old, ones)
-            }
-        };
-        let after = self.builder.add(before, change);
-        if let Some(place) = self.sums.get_mut(sum) {
-            *place = Some(after);
-        }
-    }
-
-    /// Writes checksums, when all is changed that they cover.
-    pub(super) fn write_sums(&mut self) {
-        for sum in [HEADER, CARRIED] {
-            let added = self.sums.get_mut(sum).and_then(Option::take);
-            let Some((value, at)) = added.zip(self.sum_at(sum)) else { continue };
-            let mut value = self.fold(value);
-            if sum == CARRIED && self.ip.is_some_and(|ip| ip.carried == Carried::Udp) {
-                value = self.udp_sum(value, at);
-            }
-            self.put(at, value);
-        }
-    }
-
-    /// Zero says that UDP has no checksum (RFC 768): it stays so, and no sum becomes it.
-    fn udp_sum(&mut self, value: Value, at: usize) -> Value {
-        let before = self.builder.bytes(at, 2);
-        let [is_zero, was_zero] = [value, before].map(|value| self.all_if_zero(value));
-        let value = self.builder.or(value, is_zero);
-        let all = self.builder.constant(0xffff);
-        let kept = self.builder.xor(was_zero, all);
-        self.builder.and(value, kept)
-    }
-
-    /// 16 bits, all of them if a word is 0, or else none.
-    fn all_if_zero(&mut self, word: Value) -> Value {
-        let (less, ones) = (self.builder.constant(u64::MAX), self.builder.constant(0xffff));
-        let borrowed = self.builder.add(word, less);
-        let borrowed = self.builder.right(borrowed, 48);
-        self.builder.and(borrowed, ones)
-    }
-
     /// TTLs that may not end, and the end that changes bytes.
     pub(super) fn finish(mut self) -> (Vec<Value>, Label) {
         let answer = Answer { popped: self.popped, sets_sctp: self.sctp.is_some() };
@@ -475,7 +418,8 @@ impl<'b> Sheet<'b> {
                 Some(double) => (at, 4, *double),
                 None => (at, 2, value),
             });
-        let changes: Vec<_> = changes.collect();
+        let changes: Vec<_> =
+            changes.map(|(at, count, value)| (at, count, self.builder.swapped(value, count))).collect();
         (self.hops, self.builder.change_give_and_answer(&changes, &handed, answer.number()))
     }
 }

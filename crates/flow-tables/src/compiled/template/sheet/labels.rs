@@ -7,20 +7,24 @@ use crate::fast::frame::TAG;
 use crate::parse::MPLS_TYPES;
 use crate::tags::FIRST_TYPE;
 
+/// The bit of an entry that says that it is the last one, as it stands in memory.
+const LAST: u32 = 0x100_u32.swap_bytes();
+
 impl Sheet<'_> {
     /// An MPLS entry before all tags, with what the outer one says where no tag is before that, or else with the TTL of IP.
     pub(super) fn push_mpls(&mut self, kind: u16) {
         let outer = self.mpls.filter(|_| self.tags == 0);
         let entry = match (outer, self.ip) {
             (Some(outer), _) => {
-                let (entry, kept) = (self.double(outer.at), self.builder.constant(u64::from(!0x100_u32)));
+                let (entry, kept) = (self.double(outer.at), self.builder.constant((!LAST).into()));
                 self.builder.and(entry, kept)
             }
             (None, Some(ip)) => {
-                let (ttl, is_last) = (self.ttl(ip), self.builder.constant(0x100));
+                let (ttl, is_last) = (self.ttl(ip), self.builder.constant(LAST.into()));
+                let ttl = self.builder.left(ttl, 24);
                 self.builder.or(ttl, is_last)
             }
-            (None, None) => self.builder.constant(0x100),
+            (None, None) => self.builder.constant(LAST.into()),
         };
         let (labels, behind) = match outer {
             Some(outer) => (outer.labels + 1, outer.ip),
@@ -28,7 +32,7 @@ impl Sheet<'_> {
         };
         self.write_sums();
         self.move_start(self.start - TAG, 0);
-        let kind = self.builder.constant(kind.into());
+        let kind = self.number(kind);
         self.put(self.start + FIRST_TYPE, kind);
         let at = self.start + FIRST_TYPE + 2;
         self.put_double(at, entry);
@@ -40,7 +44,7 @@ impl Sheet<'_> {
     pub(super) fn pop_mpls(&mut self, kind: u16) {
         let Some(Mpls { at, labels, ip }) = self.mpls.take() else { return };
         self.move_start(self.start + TAG, self.tags);
-        let number = self.builder.constant(kind.into());
+        let number = self.number(kind);
         self.put(at + 2, number);
         let next = at + TAG;
         match kind {
@@ -68,31 +72,27 @@ impl Sheet<'_> {
 
     pub(super) fn take_mpls_hop(&mut self) {
         let Some(Mpls { at, .. }) = self.mpls else { return };
-        let word = self.word(at + 2);
-        let before = self.low(word);
+        let before = self.byte(at + 2, 1);
         self.hops.push(before);
-        // It does not end, so that nothing is borrowed.
-        let less = self.builder.constant(u64::MAX);
-        let less = self.builder.add(word, less);
-        self.put(at + 2, less);
+        self.take_one(at + 2, 1);
     }
 
     /// Copies the TTL behind the outer entry to it (`out`), or the other way round; nothing if it is not known what is behind.
     pub(super) fn copy_ttl(&mut self, out: bool) -> Option<()> {
         let Some(Mpls { at, labels, ip }) = self.mpls else { return Some(()) };
         let ip = ip.filter(|_| labels == 0);
-        let (behind, shift) = match ip {
-            Some(ip) if ip.is_v6 => (ip.at + 6, 0),
-            Some(ip) => (ip.at + 8, 8),
-            None if labels > 0 => (at + TAG + 2, 0),
+        let (behind, byte, shift) = match ip {
+            Some(ip) if ip.is_v6 => (ip.at + 6, 1, 0),
+            Some(ip) => (ip.at + 8, 0, 8),
+            None if labels > 0 => (at + TAG + 2, 1, 0),
             None => return None,
         };
-        let (outer, before) = (self.word(at + 2), self.word(behind));
         if out {
-            let ttl = self.builder.right(before, shift);
+            let ttl = self.byte(behind, byte);
             self.put_bits(at + 2, 0xff, 0, ttl);
             return Some(());
         }
+        let (outer, before) = (self.byte(at + 2, 1), self.word(behind));
         self.put_bits(behind, 0xff, shift, outer);
         if let Some(ip) = ip.filter(|ip| !ip.is_v6) {
             let sum_at = ip.at + 10;
@@ -101,7 +101,7 @@ impl Sheet<'_> {
             let old = self.builder.xor(old, ones);
             let sum = self.builder.add(old, before);
             let sum = self.builder.add(sum, after);
-            let sum = self.fold(sum);
+            let sum = self.fold((sum, 3 * 0xffff));
             self.put(sum_at, sum);
         }
         Some(())
@@ -113,6 +113,7 @@ impl Sheet<'_> {
         match field {
             Field::MplsLabel => {
                 let high = self.builder.right(value, 4);
+                let high = self.builder.swapped(high, 2);
                 self.put(at, high);
                 self.put_bits(at + 2, 0xf, 12, value);
             }
