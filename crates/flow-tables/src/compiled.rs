@@ -30,7 +30,7 @@ mod writer;
 pub use sample::SampleFrame;
 use shape::{Describing, Shape};
 use template::Template;
-pub(crate) use template::{AtHand, Filled, Templates};
+pub(crate) use template::{Alone, Filled, Templates};
 
 /// With more flows a table is searched: each costs a comparison, and soon all together more than a hash table does.
 const MOST_FLOWS: usize = 24;
@@ -178,6 +178,9 @@ pub(crate) enum Version {
 }
 
 impl Found {
+    /// What code never answers: its highest byte is 0.
+    pub(crate) const NOTHING: Found = Found(NonZeroU32::MIN);
+
     /// A target, the table to be searched or [`NO_TABLE`], how many VLAN tags there are, and what stands behind them, if it was looked so far.
     fn new(target: u8, search: u8, tags: u8, ip: Version) -> Found {
         let number = u32::from_be_bytes([1, target, search, tags << 4 | ip as u8]);

@@ -90,6 +90,12 @@ impl Several {
         self.0 = self.0.wrapping_add(Several::PACKET).wrapping_add(bytes as u64);
     }
 
+    /// Those of another number more.
+    #[inline]
+    pub(crate) fn add_all(&mut self, more: Several) {
+        self.0 = self.0.wrapping_add(more.0);
+    }
+
     pub(crate) fn counted(self) -> Counted {
         Counted { packets: self.0 / Several::PACKET, bytes: self.0 % Several::PACKET }
     }
@@ -148,6 +154,7 @@ impl OfFlow<'_> {
         let [packets, bytes, last_used, _] = self.0;
         add(packets, more.packets);
         add(bytes, more.bytes);
+        // Without a branch: whether the flow was met in this batch before is anybody's guess.
         last_used.store(get(last_used).max(now), Ordering::Relaxed);
     }
 
@@ -156,6 +163,13 @@ impl OfFlow<'_> {
     pub(crate) fn program(self) -> Option<ProgramNumber> {
         let [.., program] = self.0;
         (get(program) as ProgramNumber).checked_sub(1)
+    }
+
+    /// The place of its program in a list that begins with one for no program.
+    #[inline(always)]
+    pub(crate) fn program_place(self) -> usize {
+        let [.., program] = self.0;
+        get(program) as usize
     }
 
     fn counted(self) -> Counted {
@@ -237,6 +251,18 @@ fn piece(rows: usize) -> HugeSlice<Row> {
         .unwrap_or_else(|_| handle_alloc_error(Layout::array::<Row>(rows).unwrap_or(Layout::new::<Row>())))
 }
 
+/// The rows of a table whose rows are one piece.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct OnePiece<'t>(&'t [Row]);
+
+impl<'t> OnePiece<'t> {
+    /// What is counted of the flow in a slot, and read of it.
+    #[inline(always)]
+    pub(crate) fn of_flow(self, slot: Slot) -> Option<OfFlow<'t>> {
+        self.0.get(slot as usize).map(OfFlow)
+    }
+}
+
 /// What a worker has counted of a table and its flows.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
@@ -250,6 +276,14 @@ impl OfTable {
     /// Whether flows are so few that their lines stay in the first cache: they need not be asked for.
     pub(crate) fn is_near(&self) -> bool {
         matches!(self.flows.0.as_slice(), [piece] if piece.len() <= NEAR)
+    }
+
+    /// All rows, if they are one piece; none if they are more.
+    pub(crate) fn one_piece(&self) -> OnePiece<'_> {
+        match self.flows.0.as_slice() {
+            [piece] => OnePiece(piece),
+            _ => OnePiece::default(),
+        }
     }
 
     /// Asks for the line of the flow in a slot, if there is one.

@@ -18,7 +18,7 @@ use crate::compiled::{Found, Target, Then};
 use crate::counts::Worker;
 use crate::depth::Depth;
 use crate::fields::Fields;
-use crate::index::{Prefixes, Slot};
+use crate::index::{FirstRead, Prefixes, Slot};
 use crate::meters::Metered;
 use crate::parse::{self, Ip, Layout};
 use crate::pipeline::{Report, Why};
@@ -151,12 +151,22 @@ pub struct Looking<'f> {
     /// Code that does, where there is some.
     code: Option<&'f Code>,
     /// Flows among which most frames are looked up, if these are prefixes: what is read first is asked for.
-    prefixes: Option<&'f Prefixes>,
-    ports: &'f Ports,
+    prefixes: Option<FirstRead<'f>>,
+    /// Those that packets come in by, if some of them may not receive.
+    ports: Option<&'f Ports>,
     parsed: slice::IterMut<'f, Parsed>,
+    /// So many frames there is room for; how many were looked into is said in the end.
+    most: usize,
     count: &'f mut usize,
     /// How far those are looked into that code does not look into.
     depth: Depth,
+}
+
+impl Drop for Looking<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        *self.count = self.most - self.parsed.len();
+    }
 }
 
 impl Looking<'_> {
@@ -164,13 +174,12 @@ impl Looking<'_> {
     #[inline(always)]
     pub fn look(&mut self, frame: &mut impl Frame, in_port: u32) {
         let Some(parsed) = self.parsed.next() else { return };
-        *self.count += 1;
         parsed.in_port = in_port;
         match find_by_code(self.code, self.ports, frame, parsed) {
             Some(found) => parsed.set_found(found),
             None => parsed.set(frame.bytes(), self.depth),
         }
-        if let Some(prefixes) = self.prefixes {
+        if let Some(prefixes) = &self.prefixes {
             prefixes.prefetch(&parsed.fields.0);
         }
     }
@@ -178,8 +187,13 @@ impl Looking<'_> {
 
 /// What code finds of a frame, of which the port is known.
 #[inline(always)]
-fn find_by_code(code: Option<&Code>, ports: &Ports, frame: &mut impl Frame, parsed: &mut Parsed) -> Option<Found> {
-    let code = code.filter(|_| ports.receives(parsed.in_port))?;
+fn find_by_code(
+    code: Option<&Code>,
+    ports: Option<&Ports>,
+    frame: &mut impl Frame,
+    parsed: &mut Parsed,
+) -> Option<Found> {
+    let code = code.filter(|_| ports.is_none_or(|ports| ports.receives(parsed.in_port)))?;
     let length = frame.bytes().len();
     Found::by(code, frame.window()?, length, parsed.in_port, &mut parsed.fields.0)
 }
@@ -208,7 +222,9 @@ impl Switch {
         let Frames { parsed, count, depth, by_code, .. } = frames;
         let code = self.tables.code().code().filter(|_| *by_code);
         let mut searched = self.tables.approached().filter_map(|(_, table)| table.prefixes());
-        Looking { code, prefixes: searched.next(), ports: &self.ports, parsed: parsed.iter_mut(), count, depth: *depth }
+        let (most, ports) = (parsed.len(), self.ports.barring());
+        let prefixes = searched.next().map(Prefixes::first_read);
+        Looking { code, prefixes, ports, parsed: parsed.iter_mut(), most, count, depth: *depth }
     }
 
     /// Looks the frames of a batch up, as far as their flows are found at the same time. The memory that all will need is asked for together.

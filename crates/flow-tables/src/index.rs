@@ -22,7 +22,7 @@ mod rules;
 mod tuple;
 
 use prefixes::LEAST_LENGTHS;
-pub(crate) use prefixes::Prefixes;
+pub(crate) use prefixes::{FirstRead, Prefixes};
 use rules::Rules;
 use tuple::Tuple;
 

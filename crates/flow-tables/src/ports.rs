@@ -205,6 +205,12 @@ impl Ports {
         !self.bars || self.get(port).is_none_or(may_receive)
     }
 
+    /// These, if one of them may not receive.
+    #[inline]
+    pub(crate) fn barring(&self) -> Option<&Ports> {
+        self.bars.then_some(self)
+    }
+
     /// Whether packets may be sent by a port.
     pub(crate) fn sends(&self, port: u32) -> bool {
         self.get(port).is_some_and(may_send)

@@ -191,7 +191,8 @@ impl Copies for Telling<'_, '_> {
 
 /// Packets of a batch that leave by ports, which are answered for together.
 struct Leaving {
-    mask: u64,
+    /// Those for whose port there is no way, which are answered for.
+    lost: u64,
     ways: [u8; BATCH],
     /// The port that the last of them leaves by, and its way.
     port: u32,
@@ -204,7 +205,7 @@ impl Leaving {
     /// None yet; there are so many ports.
     #[inline(always)]
     fn by(ports: usize) -> Leaving {
-        Leaving { mask: 0, ways: [0; BATCH], port: 0, way: None, ports }
+        Leaving { lost: 0, ways: [0; BATCH], port: 0, way: None, ports }
     }
 
     /// A packet leaves by a port, if there is one.
@@ -214,17 +215,18 @@ impl Leaving {
             (self.port, self.way) = (port, way_of(port, self.ports));
         }
         match self.way {
-            Some(way) => {
-                self.ways[slot.index()] = way;
-                self.mask |= slot.bit();
+            Some(way) => self.ways[slot.index()] = way,
+            None => {
+                self.lost |= slot.bit();
+                out.answer(slot, Exit::NoPort);
             }
-            None => out.answer(slot, Exit::NoPort),
         }
     }
 
+    /// Answers for those in `mask` that leave.
     #[inline(always)]
-    fn answer(self, out: &mut Out<'_>) {
-        out.answer_indexed_each(self.mask, &self.ways);
+    fn answer(self, mask: u64, out: &mut Out<'_>) {
+        out.answer_indexed_each(mask & !self.lost, &self.ways);
     }
 }
 
@@ -295,7 +297,7 @@ impl Ports {
         (frames, told): (&mut Frames, &mut Told),
         out: &mut Out<'_>,
     ) -> u64 {
-        let (now, mut left) = (out.now(), 0);
+        let (now, live, mut others, mut left) = (out.now(), batch.live(), 0, 0);
         let mut leaving = Leaving::by(self.count);
         batch.each(|slot, packet, lanes| {
             let led = match packet.len() {
@@ -303,14 +305,14 @@ impl Ports {
                 _ => None,
             };
             match led {
-                Some(port) => leaving.leaves(slot, port, out),
-                None if !self.forward((shared, core), (slot, packet, lanes), (0, &mut *frames, &mut *told), out) => {
-                    left |= slot.bit()
-                }
-                None => {}
+                Some(port) => return leaving.leaves(slot, port, out),
+                None => others |= slot.bit(),
+            }
+            if !self.forward((shared, core), (slot, packet, lanes), (0, &mut *frames, &mut *told), out) {
+                left |= slot.bit();
             }
         });
-        leaving.answer(out);
+        leaving.answer(live & !others, out);
         core.agent.switch.settle(frames, now);
         left
     }
@@ -328,6 +330,7 @@ impl Ports {
         let (switch, now) = (&core.agent.switch, out.now());
         let mut looking = switch.looking(frames);
         batch.each(|slot, packet, lanes| looking.look(&mut InPlace(packet), self.number(lanes, slot)));
+        drop(looking);
         switch.approach(frames);
         let left = self.hasten(switch.short_way(frames, now), batch, out);
         let mut more = 0;
@@ -347,7 +350,7 @@ impl Ports {
     /// Takes those of a batch that go the short way; answers which ones are left.
     #[inline]
     fn hasten(&self, mut short: ShortWay<'_>, batch: &mut Batch, out: &mut Out<'_>) -> u64 {
-        let (mut nth, mut left) = (0, 0);
+        let (live, mut nth, mut left) = (batch.live(), 0, 0);
         let mut leaving = Leaving::by(self.count);
         batch.each(|slot, packet, _| {
             let taken = match packet.len() {
@@ -360,7 +363,7 @@ impl Ports {
             }
             nth += 1;
         });
-        leaving.answer(out);
+        leaving.answer(live & !left, out);
         left
     }
 

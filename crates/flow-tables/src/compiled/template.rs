@@ -21,7 +21,7 @@ mod sheet;
 mod writer;
 
 use filled::Values;
-pub(crate) use filled::{AtHand, Filled};
+pub(crate) use filled::{Alone, Filled};
 use writer::write;
 
 /// So many lists of changes get code.
@@ -213,6 +213,12 @@ impl Templates {
 }
 
 impl Template {
+    /// Whether nothing is to be done beside its code: no tags come and go, so that a frame stays as long as it is, and begins where it does, and no ports of SCTP are
+    /// set.
+    fn is_alone(&self) -> bool {
+        self.pushed + self.popped == 0 && !self.sets_sctp
+    }
+
     /// Makes its code. That takes milliseconds, and memory.
     pub(super) fn compile(&self) {
         self.code.get_or_init(|| {

@@ -2,7 +2,7 @@
 
 use super::frame::Frame;
 use super::program::{Act, End, Program};
-use crate::compiled::{AtHand, Filled, Found};
+use crate::compiled::{Alone, Filled, Found};
 use crate::counts::Worker;
 use crate::groups::{Groups, OnlyBucket};
 use crate::words::Words;
@@ -48,15 +48,28 @@ impl Direct {
         }
     }
 
-    /// Changes a frame of which code found this, by what is at hand if that is it; if not, nothing has happened. Code may write words beside that nobody needs.
+    /// Changes a frame of which code found this, if that leaves it as long as it is, and code is at hand for it; if not, nothing has happened. Code may write words
+    /// beside that nobody needs.
     #[inline(always)]
-    pub(super) fn change<'t>(
-        &'t self,
+    pub(super) fn change_by(
+        &self,
+        at_hand: Option<Alone<'_>>,
         frame: &mut impl Frame,
         found: Found,
-        at_hand: &mut Option<AtHand<'t>>,
         results: &mut Words,
     ) -> bool {
-        self.changes.as_ref().is_none_or(|filled| filled.change_by(at_hand, frame, found, results))
+        let Some(filled) = &self.changes else { return true };
+        at_hand.is_some_and(|alone| filled.change_by(alone, frame, found, results))
+    }
+
+    /// Changes a frame of which code found this, if that goes; if not, nothing has happened. Code may write words beside that nobody needs.
+    #[inline]
+    pub(super) fn change(&self, frame: &mut impl Frame, found: Found, results: &mut Words) -> bool {
+        self.changes.as_ref().is_none_or(|filled| filled.change(frame, found, results))
+    }
+
+    /// Its code, if it is there, and nothing is to be done beside it.
+    pub(super) fn alone(&self) -> Option<Alone<'_>> {
+        self.changes.as_ref()?.alone()
     }
 }

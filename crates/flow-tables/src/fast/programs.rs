@@ -16,7 +16,7 @@ pub(crate) struct Programs {
     all: HashSet<Arc<Program>>,
     /// The same by their numbers.
     numbered: Vec<Option<Arc<Program>>>,
-    /// What they come to, if that is no more than changes and one port.
+    /// What they come to, if that is no more than changes and one port: first nothing, for flows without a program.
     directs: Vec<Option<Direct>>,
     /// The numbers of those that lead to a group, by the group.
     by_group: HashMap<u32, Vec<ProgramNumber>>,
@@ -36,7 +36,7 @@ impl Clone for Programs {
         Programs {
             all: all.clone(),
             numbered: numbered.clone(),
-            directs: vec![None; numbered.len()],
+            directs: vec![None; numbered.len() + 1],
             by_group: by_group.clone(),
             fresh: (0..numbered.len()).collect(),
             free: free.clone(),
@@ -65,7 +65,7 @@ impl Programs {
             Some(place) => *place = Some(Arc::clone(&program)),
             None => {
                 self.numbered.push(Some(Arc::clone(&program)));
-                self.directs.push(None);
+                self.directs.resize(self.numbered.len() + 1, None);
             }
         }
         if let Some(Act { end: End::Group(group), .. }) = program.plain {
@@ -95,7 +95,7 @@ impl Programs {
 
     fn see(&mut self, number: ProgramNumber, groups: &Groups) {
         let direct = self.get(number).and_then(|program| Direct::of(program, groups));
-        if let Some(place) = self.directs.get_mut(number) {
+        if let Some(place) = self.directs.get_mut(number + 1) {
             *place = direct;
         }
     }
@@ -105,7 +105,7 @@ impl Programs {
         let Programs { all, numbered, directs, by_group, free, .. } = self;
         // Two are kept here.
         all.retain(|program| Arc::strong_count(program) > 2);
-        for ((number, place), direct) in numbered.iter_mut().enumerate().zip(directs) {
+        for ((number, place), direct) in numbered.iter_mut().enumerate().zip(directs.iter_mut().skip(1)) {
             if place.as_ref().is_some_and(|program| Arc::strong_count(program) == 1) {
                 (*place, *direct) = (None, None);
                 free.push(number);
@@ -118,7 +118,7 @@ impl Programs {
         self.tidy_at = (2 * self.all.len()).max(LEAST_TIDY);
     }
 
-    /// What programs come to, by their numbers, where that is no more than changes and one port.
+    /// What programs come to, where that is no more than changes and one port: by their numbers, behind nothing for none.
     #[inline(always)]
     pub(crate) fn directs(&self) -> &[Option<Direct>] {
         &self.directs

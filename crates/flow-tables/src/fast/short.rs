@@ -13,24 +13,28 @@ use super::met::AllMet;
 use super::program::{Act, Changes, End};
 use super::programs::ProgramNumber;
 use super::{Frames, Parsed};
-use crate::compiled::{AtHand, Found, MOST_MET, Met, Then};
-use crate::counts::{OfFlow, OfTable, Several, Worker};
+use crate::compiled::{Alone, Found, MOST_MET, Met, Then};
+use crate::counts::{OfFlow, OfTable, OnePiece, Several, Worker};
 use crate::fields::Fields;
 use crate::index::{AHEAD, Slot};
 use crate::ports::Ports;
 use crate::switch::Switch;
 
-/// Packets that came one after the other by one port, and of which code found the same; and those that left one after the other by one port: not counted yet.
+/// Packets that came one after the other by one port, and of which code found the same; and those that left one after the other by one port, another one: not counted
+/// yet.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
     /// Who counts them.
     worker: Worker,
-    found: Option<Found>,
+    /// [`Found::NOTHING`] if none came.
+    found: Found,
     in_port: u32,
     came: Several,
-    /// It sends.
+    /// It sends, and is not the one that they came by; [`NO_PORT`] if none left.
     port: u32,
     left: Several,
+    /// Those that came so and left so, as long as they were: they are counted among both.
+    same: Several,
 }
 
 /// Through so many groups a packet goes the short way, behind the first one.
@@ -41,11 +45,12 @@ const NO_PORT: u32 = number::ANY;
 
 impl Tally {
     pub(super) fn new(worker: Worker) -> Tally {
-        Tally { worker, found: None, in_port: 0, came: Several::default(), port: NO_PORT, left: Several::default() }
+        let [came, left, same] = [Several::default(); 3];
+        Tally { worker, found: Found::NOTHING, in_port: 0, came, port: NO_PORT, left, same }
     }
 
-    /// Whether a port sends, and is the one that those who leave are counted at now.
-    #[inline]
+    /// Whether a port sends what came by another one, and is the one that those who leave are counted at now.
+    #[inline(always)]
     fn leaves_by(&mut self, ports: &Ports, port: u32) -> bool {
         self.port == port || self.turn(ports, port)
     }
@@ -53,12 +58,20 @@ impl Tally {
     #[inline(never)]
     fn turn(&mut self, ports: &Ports, port: u32) -> bool {
         self.count_left(ports);
-        let sends = ports.sends(port);
-        self.port = if sends { port } else { NO_PORT };
-        sends
+        let goes = port != self.in_port && ports.sends(port);
+        self.port = if goes { port } else { NO_PORT };
+        goes
+    }
+
+    /// Counts those that came and left alike among both.
+    fn spread(&mut self) {
+        let same = std::mem::take(&mut self.same);
+        self.came.add_all(same);
+        self.left.add_all(same);
     }
 
     fn count_left(&mut self, ports: &Ports) {
+        self.spread();
         let left = std::mem::take(&mut self.left).counted();
         if left.packets > 0 {
             ports.sent_all(self.worker, self.port, left);
@@ -73,21 +86,23 @@ pub struct ShortWay<'f> {
     met: &'f AllMet,
     tally: &'f mut Tally,
     now: u64,
-    /// Where packets meet flows of which code found the same as of the packet before, if these were found at the same time.
-    here: Option<Here<'f>>,
-    /// What programs come to, by their numbers.
+    /// Where packets meet flows of which code found the same as of the packet before, as far as these were found at the same time.
+    here: Here<'f>,
+    /// What programs come to, by their numbers, behind nothing for none.
     directs: &'f [Option<Direct>],
-    /// The code by which frames were changed last.
-    at_hand: Option<AtHand<'f>>,
+    /// The code by which the last frame was changed that did not follow others.
+    at_hand: Option<Alone<'f>>,
 }
 
-/// A table, and the flows of it that all packets of a batch meet.
-#[derive(Clone, Copy)]
+/// A table, and the flows of it that all packets of a batch meet; nothing where these are not known.
+#[derive(Clone, Copy, Default)]
 struct Here<'f> {
     slots: &'f [Slot],
     /// Those whose lines are asked for, each while a packet is taken that came so much earlier: none where all are near.
     ahead: &'f [Slot],
-    flows: &'f OfTable,
+    /// All rows, where they are one piece.
+    rows: OnePiece<'f>,
+    flows: Option<&'f OfTable>,
 }
 
 impl<'f> Here<'f> {
@@ -95,10 +110,14 @@ impl<'f> Here<'f> {
     #[inline(always)]
     fn direct(&self, number: usize, directs: &'f [Option<Direct>]) -> Option<(OfFlow<'f>, &'f Direct)> {
         if let Some(slot) = self.ahead.get(number) {
-            self.flows.prefetch(*slot);
+            self.flows.iter().for_each(|flows| flows.prefetch(*slot));
         }
-        let flow = self.flows.of_flow(*self.slots.get(number)?)?;
-        Some((flow, directs.get(flow.program()?)?.as_ref()?))
+        let slot = *self.slots.get(number)?;
+        let flow = match self.rows.of_flow(slot) {
+            Some(flow) => flow,
+            None => self.flows?.of_flow(slot)?,
+        };
+        Some((flow, directs.get(flow.program_place())?.as_ref()?))
     }
 }
 
@@ -109,16 +128,21 @@ impl Switch {
     pub fn short_way<'f>(&'f self, frames: &'f mut Frames, now: u64) -> ShortWay<'f> {
         let Frames { parsed, met, tally, .. } = frames;
         let mut short = ShortWay::new(self, (parsed, met), tally, now);
-        short.here = short.tally.found.and_then(|found| self.here_for(short.tally.worker, met, found));
+        if short.tally.found != Found::NOTHING {
+            short.here = self.here_for(short.tally.worker, met, short.tally.found);
+        }
         short
     }
 
-    /// The table that is searched for packets of which code found this, if flows of it were found at the same time.
-    fn here_for<'f>(&'f self, worker: Worker, met: &'f AllMet, found: Found) -> Option<Here<'f>> {
-        let met = met.in_table(found.search())?;
-        let flows = self.tables.get(met.table)?.of_worker(worker)?;
-        let ahead = if flows.is_near() { None } else { met.slots.get(AHEAD..) };
-        Some(Here { slots: &met.slots, ahead: ahead.unwrap_or_default(), flows })
+    /// The table that is searched for packets of which code found this, as far as flows of it were found at the same time.
+    fn here_for<'f>(&'f self, worker: Worker, met: &'f AllMet, found: Found) -> Here<'f> {
+        let here = met.in_table(found.search()).and_then(|met| {
+            let flows = self.tables.get(met.table)?.of_worker(worker)?;
+            let ahead = if flows.is_near() { None } else { met.slots.get(AHEAD..) };
+            let (rows, ahead) = (flows.one_piece(), ahead.unwrap_or_default());
+            Some(Here { slots: &met.slots, ahead, rows, flows: Some(flows) })
+        });
+        here.unwrap_or_default()
     }
 }
 
@@ -130,7 +154,8 @@ impl<'f> ShortWay<'f> {
         tally: &'f mut Tally,
         now: u64,
     ) -> ShortWay<'f> {
-        ShortWay { switch, parsed, met, tally, now, here: None, directs: switch.tables.directs(), at_hand: None }
+        let (here, directs) = (Here::default(), switch.tables.directs());
+        ShortWay { switch, parsed, met, tally, now, here, directs, at_hand: None }
     }
 
     /// Takes the frame of this number, if it goes the short way: answers the port that it is to be sent by, as it is now.
@@ -138,38 +163,42 @@ impl<'f> ShortWay<'f> {
     /// `None` if there is more to do, and nothing happened: [`Switch::forward`] takes it then.
     #[inline(always)]
     pub fn take(&mut self, number: usize, frame: &mut impl Frame) -> Option<u32> {
-        let ShortWay { switch, parsed, met, tally, now, here, directs, at_hand } = self;
+        let ShortWay { switch, parsed, tally, now, here, directs, at_hand, .. } = self;
         let parsed = parsed.get_mut(number)?;
-        let found = parsed.found?;
-        if tally.found != Some(found) || tally.in_port != parsed.in_port {
-            switch.turn(tally, found, parsed.in_port, *now);
-            *here = switch.turn_here(tally.worker, met, found, number);
-        }
-        let bytes = frame.bytes().len();
-        let direct = here.as_ref().and_then(|here| here.direct(number, directs));
-        if let Some((flow, direct)) = direct
-            && switch.go_directly(direct, (&mut *frame, found), parsed, (&mut *tally, at_hand))
+        let found = tally.found;
+        if parsed.found == Some(found)
+            && parsed.in_port == tally.in_port
+            && let Some((flow, direct)) = here.direct(number, directs)
+            && tally.leaves_by(&switch.ports, direct.port)
+            && direct.change_by(*at_hand, frame, found, &mut parsed.fields.0)
         {
+            let bytes = frame.bytes().len();
+            direct.count(tally.worker, bytes);
             flow.count(Counted::one(bytes), *now);
-            tally.came.add(bytes);
-            tally.left.add(frame.bytes().len());
+            tally.same.add(bytes);
             return Some(direct.port);
         }
-        let port = self.take_otherwise(number, frame, found)?;
-        self.tally.came.add(bytes);
-        self.tally.left.add(frame.bytes().len());
-        Some(port)
+        self.take_otherwise(number, frame)
     }
 
-    /// Takes any other frame.
+    /// Takes any other frame, and those that are the first that something was found of.
     #[inline(never)]
-    fn take_otherwise(&mut self, number: usize, frame: &mut impl Frame, found: Found) -> Option<u32> {
+    fn take_otherwise(&mut self, number: usize, frame: &mut impl Frame) -> Option<u32> {
         let parsed = self.parsed.get_mut(number)?;
+        let found = parsed.found?;
+        if self.tally.found != found || self.tally.in_port != parsed.in_port {
+            self.switch.turn(self.tally, found, parsed.in_port, self.now);
+            self.here = self.switch.turn_here(self.tally.worker, self.met, found, number);
+        }
         let met = match parsed.known.or_else(|| self.met.find(number, Some(found))) {
             Some(met) => met,
             None => self.switch.find_first(found, parsed)?,
         };
-        self.take_from(number, met, (frame, found))
+        let bytes = frame.bytes().len();
+        let port = self.take_from(number, met, (&mut *frame, found))?;
+        self.tally.came.add(bytes);
+        self.tally.left.add(frame.bytes().len());
+        Some(port)
     }
 
     /// Takes a frame from a flow on that it meets.
@@ -184,7 +213,7 @@ impl<'f> ShortWay<'f> {
     pub(super) fn take_led(&mut self, frame: &mut impl Frame, found: Found) -> Option<u32> {
         let Then::Go(met) = self.switch.tables.code().target(found)?.then else { return None };
         let in_port = self.parsed.first()?.in_port;
-        if self.tally.found != Some(found) || self.tally.in_port != in_port {
+        if self.tally.found != found || self.tally.in_port != in_port {
             self.switch.turn(self.tally, found, in_port, self.now);
         }
         let bytes = frame.bytes().len();
@@ -206,10 +235,10 @@ impl<'f> ShortWay<'f> {
         let flow = switch.tables.get(table)?.of_flow(tally.worker, slot)?;
         let (program, bytes) = (flow.program()?, frame.bytes().len());
         let parsed = self.parsed.get_mut(number)?;
-        let direct = directs.get(program).and_then(Option::as_ref);
+        let direct = directs.get(flow.program_place()).and_then(Option::as_ref);
         let port = match direct {
-            // Packets that come here do not follow others whose code they could have.
-            Some(direct) if switch.go_directly(direct, (&mut *frame, found), parsed, (&mut *tally, &mut None)) => {
+            Some(direct) if switch.go_directly(direct, (&mut *frame, found), parsed, tally) => {
+                self.at_hand = direct.alone();
                 direct.port
             }
             _ => switch.go_by_program(program, (&mut *frame, found), parsed, tally)?,
@@ -269,17 +298,15 @@ impl Switch {
 
     /// Changes a packet, and counts it at the group that it goes by. If not, nothing happened.
     #[inline(always)]
-    fn go_directly<'f>(
+    fn go_directly(
         &self,
-        direct: &'f Direct,
+        direct: &Direct,
         (frame, found): (&mut impl Frame, Found),
         parsed: &mut Parsed,
-        (tally, at_hand): (&mut Tally, &mut Option<AtHand<'f>>),
+        tally: &mut Tally,
     ) -> bool {
         let bytes = frame.bytes().len();
-        let goes = direct.port != parsed.in_port
-            && tally.leaves_by(&self.ports, direct.port)
-            && direct.change(frame, found, at_hand, &mut parsed.fields.0);
+        let goes = tally.leaves_by(&self.ports, direct.port) && direct.change(frame, found, &mut parsed.fields.0);
         if goes {
             direct.count(tally.worker, bytes);
         }
@@ -296,9 +323,7 @@ impl Switch {
         parsed: &mut Parsed,
         tally: &mut Tally,
     ) -> Option<u32> {
-        let goes = port != parsed.in_port
-            && tally.leaves_by(&self.ports, port)
-            && changes.carry_out(frame, found, &mut parsed.fields.0);
+        let goes = tally.leaves_by(&self.ports, port) && changes.carry_out(frame, found, &mut parsed.fields.0);
         goes.then_some(port)
     }
 
@@ -391,26 +416,29 @@ impl Switch {
     #[inline(never)]
     fn turn(&self, tally: &mut Tally, found: Found, in_port: u32, now: u64) {
         self.count_came(tally, now);
-        (tally.found, tally.in_port) = (Some(found), in_port);
+        (tally.found, tally.in_port) = (found, in_port);
+        if tally.port == in_port {
+            tally.count_left(&self.ports);
+            tally.port = NO_PORT;
+        }
     }
 
     /// The table that packets are searched for in that come from the one of this number on. The lines of the first flows are fetched.
     #[inline(never)]
-    fn turn_here<'f>(&'f self, worker: Worker, met: &'f AllMet, found: Found, number: usize) -> Option<Here<'f>> {
-        let here = self.here_for(worker, met, found)?;
-        if !here.ahead.is_empty() {
-            here.flows.fetch(here.slots.get(number..).unwrap_or_default().get(..AHEAD).unwrap_or_default());
+    fn turn_here<'f>(&'f self, worker: Worker, met: &'f AllMet, found: Found, number: usize) -> Here<'f> {
+        let here = self.here_for(worker, met, found);
+        if let Some(flows) = here.flows.filter(|_| !here.ahead.is_empty()) {
+            flows.fetch(here.slots.get(number..).unwrap_or_default().get(..AHEAD).unwrap_or_default());
         }
-        Some(here)
+        here
     }
 
     fn count_came(&self, tally: &mut Tally, now: u64) {
+        tally.spread();
         let came = std::mem::take(&mut tally.came).counted();
-        if let Some(found) = tally.found
-            && came.packets > 0
-        {
+        if came.packets > 0 {
             self.ports.received_all(tally.worker, tally.in_port, came);
-            self.tables.meet_leading(tally.worker, found, came, now);
+            self.tables.meet_leading(tally.worker, tally.found, came, now);
         }
     }
 
@@ -419,6 +447,6 @@ impl Switch {
         self.count_came(tally, now);
         tally.count_left(&self.ports);
         // What code finds may be something else from now on, and ports may not send.
-        (tally.found, tally.port) = (None, NO_PORT);
+        (tally.found, tally.port) = (Found::NOTHING, NO_PORT);
     }
 }

@@ -37,6 +37,20 @@ pub(crate) struct Prefixes {
     pub(super) lowest: u16,
 }
 
+/// What is read first by the look-ups of packets.
+pub(crate) struct FirstRead<'p> {
+    word: usize,
+    table: &'p <Packed as Lpm4>::Reader,
+}
+
+impl FirstRead<'_> {
+    /// Asks for what is read first of a packet.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, words: &Words) {
+        self.table.prefetch(words[self.word % WORDS]);
+    }
+}
+
 impl fmt::Debug for Prefixes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} prefixes of {}", self.table.len(), self.field.name())
@@ -136,10 +150,9 @@ impl Prefixes {
         prefix_of(self.field, shape).is_some() && rest.eq(self.rest.iter().map(|term| (term.word, term.mask)))
     }
 
-    /// Asks for what the look-up of a packet reads first.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, words: &Words) {
-        self.table.reader().prefetch(words[usize::from(self.word) % WORDS]);
+    /// What is read first by the look-up of a packet.
+    pub(crate) fn first_read(&self) -> FirstRead<'_> {
+        FirstRead { word: usize::from(self.word), table: self.table.reader() }
     }
 
     /// The flow of the longest prefix.

@@ -175,6 +175,7 @@ pub fn take_all(switch: &Switch, worker: Worker, packets: &Packets, batch: usize
         if !is_led {
             let mut looking = switch.looking(&mut known);
             buffers.iter_mut().zip(batch).for_each(|(frame, (port, _))| looking.look(frame, *port));
+            drop(looking);
             switch.approach(&mut known);
             let mut short = switch.short_way(&mut known, 0);
             let all = hastened.iter_mut().zip(&mut buffers).enumerate();
@@ -215,6 +216,7 @@ pub fn approach(switch: &Switch, packets: &[(u32, Vec<u8>)]) -> Known {
     switch.begin(&mut frames);
     let mut looking = switch.looking(&mut frames);
     buffers.iter_mut().zip(packets).for_each(|(frame, (port, _))| looking.look(frame, *port));
+    drop(looking);
     switch.approach(&mut frames);
     Known { frames, buffers }
 }

@@ -51,13 +51,11 @@ impl Values {
     }
 }
 
-/// The code of a template, which is there.
+/// The code of a template, which is there, and beside which nothing is to be done.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AtHand<'t> {
+pub(crate) struct Alone<'t> {
     template: &'t Template,
     code: &'t Code,
-    /// Nothing is to be done beside it.
-    is_alone: bool,
 }
 
 impl Filled {
@@ -65,24 +63,24 @@ impl Filled {
     /// that nobody needs of a frame that is changed.
     #[inline(always)]
     pub(crate) fn change(&self, frame: &mut impl Frame, found: Found, results: &mut [u32; RESULTS]) -> bool {
-        self.change_by(&mut None, frame, found, results)
+        let Some(code) = self.code() else { return false };
+        if !self.template.is_alone() {
+            return self.change_more(code, frame, found, results);
+        }
+        self.change_by(Alone { template: &self.template, code }, frame, found, results)
     }
 
-    /// The same where the code is at hand by which the packet before was changed: mostly it is the same.
+    /// The same by code that is at hand, mostly that by which the packet before was changed; not if that is other code.
     #[inline(always)]
-    pub(crate) fn change_by<'t>(
-        &'t self,
-        last: &mut Option<AtHand<'t>>,
+    pub(crate) fn change_by(
+        &self,
+        Alone { template, code }: Alone<'_>,
         frame: &mut impl Frame,
         found: Found,
         results: &mut [u32; RESULTS],
     ) -> bool {
-        if last.is_none_or(|last| !ptr::eq(last.template, &*self.template)) {
-            *last = self.at_hand();
-        }
-        let Some(AtHand { code, is_alone, .. }) = *last else { return false };
-        if !is_alone {
-            return self.change_more(code, frame, found, results);
+        if !ptr::eq(template, &*self.template) {
+            return false;
         }
         let length = frame.bytes().len();
         let Some(window) = frame.window() else { return false };
@@ -97,8 +95,8 @@ impl Filled {
 
     /// The code, if it is there. If not, it is known from now on that it is wanted.
     #[inline]
-    fn at_hand(&self) -> Option<AtHand<'_>> {
-        let Template { pushed, popped, sets_sctp, is_wanted, code, .. } = &*self.template;
+    fn code(&self) -> Option<&Code> {
+        let Template { is_wanted, code, .. } = &*self.template;
         let Some(Ok(code)) = code.get() else {
             // All workers read the line: it is written once.
             if !is_wanted.load(Ordering::Relaxed) {
@@ -106,7 +104,13 @@ impl Filled {
             }
             return None;
         };
-        Some(AtHand { template: &self.template, code, is_alone: *pushed + *popped == 0 && !*sets_sctp })
+        Some(code)
+    }
+
+    /// The code, if it is there, and nothing is to be done beside it.
+    pub(crate) fn alone(&self) -> Option<Alone<'_>> {
+        let template = &*self.template;
+        Some(Alone { template, code: self.code().filter(|_| template.is_alone())? })
     }
 
     /// The same where something is to be done beside the code: tags come and go, and the frame begins elsewhere then, or ports of SCTP are set, whose CRC is of

@@ -191,6 +191,23 @@ fn set(list: &[(Field, u128)]) -> Vec<Op> {
     list.iter().map(|(field, value)| Op::Set(*field, *value)).collect()
 }
 
+/// Whatever a checksum was, with words that add up to as much as they may, and to as little: also where one carry comes of another one.
+#[test]
+fn every_checksum_is_changed_as_the_definition_does() {
+    let mut all = Lists(Templates::default());
+    let addresses = [0, 0xffff_0000, 0x0000_ffff, u32::MAX];
+    for (from, to) in addresses.into_iter().flat_map(|from| addresses.map(|to| (from, to))) {
+        let ops = [set(&[(Field::Ipv4Dst, to.into())]), vec![Op::DecrementTtl]].concat();
+        let filled = all.fill(&ops);
+        let mut frame = Inside { labels: 0, is_v6: false, protocol: 47, said: 46, fragment: [0, 0], ttl: 64 }.frame(0);
+        frame[30..34].copy_from_slice(&from.to_be_bytes());
+        for sum in 0..=u16::MAX {
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+            assert!(change(&filled, &ops, (&frame, 60), Found::new(0, 0, 0, Version::Four)));
+        }
+    }
+}
+
 /// Packets of SCTP of every length that IP may say and that a frame may have, fragments too, with their CRC: alone, and with tags and labels that come and go.
 #[test]
 fn sctp_is_changed_as_the_definition_does() {
