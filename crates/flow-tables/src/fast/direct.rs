@@ -62,6 +62,12 @@ impl Direct {
         at_hand.is_some_and(|alone| filled.change_by(alone, frame, found, results))
     }
 
+    /// The same, if something is to be done beside the code: the frame may be longer or shorter then.
+    #[inline]
+    pub(super) fn change_beside(&self, frame: &mut impl Frame, found: Found, results: &mut Words) -> bool {
+        self.changes.as_ref().is_some_and(|filled| filled.change_beside(frame, found, results))
+    }
+
     /// Changes a frame of which code found this, if that goes; if not, nothing has happened. Code may write words beside that nobody needs.
     #[inline]
     pub(super) fn change(&self, frame: &mut impl Frame, found: Found, results: &mut Words) -> bool {

@@ -170,13 +170,20 @@ impl<'f> ShortWay<'f> {
             && parsed.in_port == tally.in_port
             && let Some((flow, direct)) = here.direct(number, directs)
             && tally.leaves_by(&switch.ports, direct.port)
-            && direct.change_by(*at_hand, frame, found, &mut parsed.fields.0)
         {
-            let bytes = frame.bytes().len();
-            direct.count(tally.worker, bytes);
-            flow.count(Counted::one(bytes), *now);
-            tally.same.add(bytes);
-            return Some(direct.port);
+            let (bytes, results) = (frame.bytes().len(), &mut parsed.fields.0);
+            let stays = direct.change_by(*at_hand, frame, found, results);
+            if stays || direct.change_beside(frame, found, results) {
+                direct.count(tally.worker, bytes);
+                flow.count(Counted::one(bytes), *now);
+                if stays {
+                    tally.same.add(bytes);
+                } else {
+                    tally.came.add(bytes);
+                    tally.left.add(frame.bytes().len());
+                }
+                return Some(direct.port);
+            }
         }
         self.take_otherwise(number, frame)
     }

@@ -70,6 +70,12 @@ impl Filled {
         self.change_by(Alone { template: &self.template, code }, frame, found, results)
     }
 
+    /// The same, if something is to be done beside the code.
+    #[inline]
+    pub(crate) fn change_beside(&self, frame: &mut impl Frame, found: Found, results: &mut [u32; RESULTS]) -> bool {
+        !self.template.is_alone() && self.code().is_some_and(|code| self.change_more(code, frame, found, results))
+    }
+
     /// The same by code that is at hand, mostly that by which the packet before was changed; not if that is other code.
     #[inline(always)]
     pub(crate) fn change_by(
