@@ -105,8 +105,10 @@ impl Peer for OpenVSwitch {
         let plan = plan(work, lab)?;
         let mut switch = Switch::start(lab, &plan)?;
         switch.program.rest()?;
-        let ours = Ours::start(lab, plan.ours, &plan.variables, &[])?;
+        let mut ours = Ours::start(lab, plan.ours, &plan.variables, &[])?;
         if let Some(channel) = &plan.channel {
+            // Its controllers' door opens a little after it forwards.
+            lab.until("Weir's OpenFlow channel", || ours.program().check().map(|()| channel.exists().then_some(())))?;
             add_flows(lab, &format!("unix:{}", channel.display()), &plan.flows)?;
         }
         let ours = ours.resting()?;
