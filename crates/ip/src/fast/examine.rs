@@ -171,7 +171,7 @@ impl Examiner {
         let rest = batch.live() & !four;
         if rest != 0 {
             received.enter_rest(batch, rest, ingress, &mut self.vrfs);
-            self.expected = Expected::Nothing;
+            self.expected = self.expected.less();
         }
         Good { four, ..Good::default() }
     }

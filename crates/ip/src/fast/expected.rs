@@ -48,6 +48,11 @@ impl Expected {
         if is_one { Expected::OneInterface } else { Expected::OneTag }
     }
 
+    /// What is expected after a batch that was not as expected. Where few packets come, they are of one interface now and then, though there are many.
+    pub(crate) fn less(self) -> Expected {
+        if self == Expected::OneInterface { Expected::OneTag } else { Expected::Nothing }
+    }
+
     /// How the packets of a batch begin if it is as expected, and their VRF; `None` if nothing is, or the first is not so. Whether the others are is yet to
     /// be found out.
     #[inline(always)]
