@@ -222,7 +222,7 @@ impl Flows {
     /// Whether a packet that is chosen goes, of a class with fair queues, and its management comes to remember nothing by it. Where not, it is to be
     /// [asked](Flows::heeded).
     #[inline(always)]
-    pub(crate) fn lets_go(&self, head: &Head, profile: &Profile, class: usize, now: u64) -> bool {
+    pub(crate) fn goes_unasked(&self, head: &Head, profile: &Profile, class: usize, now: u64) -> bool {
         if head.fair == NONE {
             // The class has become fair since it came: its queue becomes so when its user is looked at.
             return true;

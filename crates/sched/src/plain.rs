@@ -193,7 +193,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let class = UserState::<C, Q>::class_of(queue);
         let fair = if APART { slab.fair(*first) } else { NONE };
         let is_asked = APART && profile.fair >> class & 1 != 0;
-        if is_apart_from_flows(fair) || is_asked && !flows.lets_go(&slab.head(*first), profile, class, now) {
+        if is_apart_from_flows(fair) || is_asked && !flows.goes_unasked(&slab.head(*first), profile, class, now) {
             return false;
         }
         let (number, bucket) = (u32::from(standing.subport()), profiles.subport(standing.subport()));

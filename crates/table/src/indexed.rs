@@ -91,6 +91,7 @@ impl<T> Indexed<T> {
     pub fn prefetch(&self, index: u32) {
         weir_mem::prefetch::prefetch_slice_write(&self.items, index as usize);
     }
+
     /// The same for so many lines of an element that begins with one.
     #[inline(always)]
     pub fn prefetch_lines(&self, index: u32, lines: usize) {

@@ -7,7 +7,7 @@ use weir_table::counters::Tally;
 
 use crate::fast::checker::common_port;
 use crate::fast::scope::Scope;
-use crate::ingress::{ByVlan, OneTag};
+use crate::ingress::{ByVlan, OneTag, PortView};
 use crate::tags::FRONT_LEN;
 use crate::{Ingress, InterfaceId};
 
@@ -27,20 +27,15 @@ impl Expected {
     /// What a batch whose packets may be forwarded without a second look lets expect: what would have been right for itself.
     #[inline(never)]
     pub(crate) fn after(batch: &Batch, ingress: &Ingress) -> Expected {
-        let Some((first, _)) = like_the_first(batch, ingress, false) else { return Expected::Nothing };
-        let Some(view) = common_port(&batch.lanes.port).map(|port| ingress.port(port)) else {
-            return Expected::Nothing;
-        };
+        let Some((view, first)) = like_the_first(batch, ingress, false) else { return Expected::Nothing };
         // Of VRFs it is to be one for all.
         let (mut is_one, needs_one) = (true, ingress.has_vrfs());
         for slot in batch.slots() {
             let tag = batch.get(slot).and_then(|packet| view.one_tag(packet.window(0), false));
-            match tag {
-                Some(tag) if (tag.start, tag.link) == (first.start, first.link) => {
-                    is_one &= tag.interface == first.interface
-                }
-                _ => return Expected::Nothing,
-            }
+            let Some(tag) = tag.filter(|tag| (tag.start, tag.link) == (first.start, first.link)) else {
+                return Expected::Nothing;
+            };
+            is_one &= tag.interface == first.interface;
             if needs_one && !is_one {
                 return Expected::Nothing;
             }
@@ -61,18 +56,17 @@ impl Expected {
         if self == Expected::Nothing || !is_one && ingress.has_vrfs() {
             return None;
         }
-        like_the_first(batch, ingress, is_one)
+        let (_, tag) = like_the_first(batch, ingress, is_one)?;
+        Some((tag, Scope::One(ingress.vrf_of(tag.interface))))
     }
 }
 
-/// How the packets of a batch begin if all are like the first one, and their VRF if they are all of one interface.
+/// The port of a batch, and how its packets begin if all are like the first one.
 #[inline(always)]
-fn like_the_first<'i>(batch: &Batch, ingress: &'i Ingress, is_one: bool) -> Option<(OneTag<'i>, Scope)> {
-    let port = common_port(&batch.lanes.port)?;
-    let first = batch.slots().next()?;
-    let tag = ingress.port(port).one_tag(batch.get(first)?.window(0), is_one)?;
-    let scope = Scope::One(ingress.vrf_of(tag.interface));
-    Some((tag, scope))
+fn like_the_first<'i>(batch: &Batch, ingress: &'i Ingress, is_one: bool) -> Option<(PortView<'i>, OneTag<'i>)> {
+    let view = ingress.port(common_port(&batch.lanes.port)?);
+    let first = batch.get(batch.slots().next()?)?;
+    Some((view, view.one_tag(first.window(0), is_one)?))
 }
 
 /// The interfaces of packets with one tag, and their counters.

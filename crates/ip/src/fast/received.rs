@@ -43,12 +43,14 @@ pub(crate) struct Entered {
     pub(crate) scope: Scope,
     /// Whether it is yet to be found out to which interfaces they belong.
     pub(crate) is_late: bool,
+    /// Whether a list chose the VRF of any.
+    pub(crate) is_redirected: bool,
 }
 
 impl Entered {
     /// Packets without tags.
     pub(crate) fn untagged(port: Option<u16>, scope: Scope) -> Entered {
-        Entered { port, is_tagged: false, ours: 0, scope, is_late: false }
+        Entered { port, is_tagged: false, ours: 0, scope, is_late: false, is_redirected: false }
     }
 
     /// Packets that may have tags: the mask of those for their interfaces.
@@ -57,7 +59,8 @@ impl Entered {
     }
 
     /// Packets that may have tags, all of this VRF: to which interfaces they belong is found out while they are checked, see
-    /// [`Examiner::enter_and_check`](crate::fast::examine::Examiner::enter_and_check).
+    /// [`Examiner::enter_and_check`](crate::fast::examine::Examiner::enter_and_check) and, where they are expected to begin alike,
+    /// [`Examiner::check_expected`](crate::fast::examine::Examiner::check_expected).
     pub(crate) fn late(port: Option<u16>, scope: Scope) -> Entered {
         Entered { is_late: true, ..Entered::tagged(port, scope, 0) }
     }

@@ -149,6 +149,7 @@ fn enter<'s, T>(
         if Chosen::is_any(batch, keys.chosen) {
             let mut entered = received.enter(batch, ingress, &mut examiner.vrfs);
             entered.scope = examiner.vrfs.choose(batch, entered.scope, keys.chosen);
+            entered.is_redirected = true;
             return (entered, None, 0);
         }
         if let Some((tag, scope)) = examiner.expected.of(batch, ingress) {
@@ -263,7 +264,8 @@ impl<T: Lookup4, const PARTED: bool> Work<'_, T, PARTED> {
             true => examiner.enter_and_check(batch, received, ingress, ask, approach),
             false => examiner.check::<TAGGED>(batch, &self.entered, ingress, ask, approach),
         };
-        if good.four == batch.live() {
+        // Of packets that lists redirect nothing is expected, so that nothing need be found out.
+        if good.four == batch.live() && !self.entered.is_redirected {
             examiner.expected = Expected::after(batch, ingress);
         }
         good
