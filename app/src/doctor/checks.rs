@@ -78,8 +78,8 @@ pub(super) fn huge_pages(host: &Host) -> Finding {
         return Finding::ok(name, text.join(", "));
     }
     let found = if text.is_empty() { "none are reserved".to_owned() } else { text.join(", ") };
-    let remedy = "tables and buffers are faster in them: echo 1024 > /proc/sys/vm/nr_hugepages (2 GiB); to keep it, put \
-                  vm.nr_hugepages=1024 in /etc/sysctl.d/weir.conf";
+    let remedy = "tables and buffers are faster in them, and the kernel makes some only while its memory is in large pieces: \
+                  echo 1024 > /proc/sys/vm/nr_hugepages (2 GiB); to keep it, put vm.nr_hugepages=1024 in /etc/sysctl.d/weir.conf";
     Finding::attention(name, found, remedy)
 }
 

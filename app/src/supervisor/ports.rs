@@ -218,6 +218,11 @@ impl Buffers {
         };
         let eal = Arc::new(Eal::start(&options).map_err(|error| error.to_string())?);
         let pool = DpdkPool::create(&eal, capacity, room).map_err(|error| error.to_string())?;
+        crate::log::info(
+            "ports",
+            "packets are in memory of DPDK's",
+            &[("buffers", &capacity), ("pages", &pool.pages())],
+        );
         Ok(Buffers::Dpdk { eal, pool })
     }
 

@@ -16,7 +16,7 @@ const PLUGIN: &str = "rte_bus_vdev";
 
 /// What of DPDK's functions is bound, and the types that they need.
 const FUNCTIONS: &str = "weir_.*\
-|rte_eal_(init|hotplug_remove|get_runtime_dir)\
+|rte_eal_(init|hotplug_remove|get_runtime_dir|has_hugepages)\
 |rte_dev_remove|rte_openlog_stream|rte_strerror|rte_version\
 |rte_thread_(register|unregister)\
 |rte_eth_(find_next|stats_get|rx_queue_setup|tx_queue_setup|promiscuous_(enable|disable)|allmulticast_enable|macaddr_get)\

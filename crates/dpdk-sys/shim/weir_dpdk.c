@@ -7,6 +7,10 @@
 #define ALLOW_INTERNAL_API
 #include "weir_dpdk.h"
 
+#include <rte_fbarray.h>
+#include <rte_memory.h>
+#include <rte_memzone.h>
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -16,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
@@ -151,6 +156,13 @@ unsigned int weir_mempool_ranges(struct rte_mempool *pool, uintptr_t (*ranges)[2
 	return all.n;
 }
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* linux/mman.h since 6.1 */
+#endif
+
+/* The smallest huge pages, and those that the kernel makes of pages without being asked to reserve any. */
+#define HUGE_PAGE ((size_t)2 << 20)
+
 /* What a thread has taken out of pools since weir_note. */
 struct notes {
 	void **taken;
@@ -223,6 +235,29 @@ static unsigned int pool_count(const struct rte_mempool *pool)
 	return rings()->get_count(pool);
 }
 
+/* A pool with a configuration has its objects in one zone of huge pages that nobody had to reserve, none of them across two pages. */
+static int pool_populate(struct rte_mempool *pool, unsigned int most, void *start, rte_iova_t iova, size_t length,
+			 rte_mempool_populate_obj_cb_t *added, void *opaque)
+{
+	if (pool->pool_config == NULL)
+		return rte_mempool_op_populate_default(pool, most, start, iova, length, added, opaque);
+
+	size_t total = pool->header_size + pool->elt_size + pool->trailer_size;
+	size_t in_a_page = HUGE_PAGE / total;
+	unsigned int n;
+
+	for (n = 0; n < most; n++) {
+		size_t at = n / in_a_page * HUGE_PAGE + n % in_a_page * total;
+		if (at + total > length)
+			break;
+		at += pool->header_size;
+		void *object = RTE_PTR_ADD(start, at);
+		added(pool, opaque, object, iova == RTE_BAD_IOVA ? RTE_BAD_IOVA : iova + at);
+		rte_mempool_ops_enqueue_bulk(pool, &object, 1);
+	}
+	return (int)n;
+}
+
 static const struct rte_mempool_ops noting_rings = {
 	.name = "weir_ring",
 	.alloc = pool_alloc,
@@ -230,6 +265,7 @@ static const struct rte_mempool_ops noting_rings = {
 	.enqueue = pool_put,
 	.dequeue = pool_get,
 	.get_count = pool_count,
+	.populate = pool_populate,
 };
 
 RTE_MEMPOOL_REGISTER_OPS(noting_rings);
@@ -243,15 +279,15 @@ static uint32_t padding(uint32_t size)
 	uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
 	uint32_t total = rte_mempool_calc_obj_size(size, RTE_MEMPOOL_F_NO_SPREAD, NULL);
 
-	if (rte_eal_has_hugepages() || total > page)
+	if (total > page)
 		return 0;
 	return RTE_ALIGN_FLOOR(page / (page / total), RTE_CACHE_LINE_SIZE) - total;
 }
 
-/* Objects that could lie behind that length: less than one for each page. Of all sizes of huge pages 2 MB is the smallest. */
-static unsigned int behind(unsigned int n, uint32_t total)
+/* Objects that could lie behind that length: less than one for each page. */
+static unsigned int behind(unsigned int n, uint32_t total, int huge)
 {
-	uint64_t page = rte_eal_has_hugepages() ? 2 << 20 : (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t page = huge ? HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
 
 	if (total > page)
 		return 0;
@@ -270,15 +306,46 @@ static int hold_back(struct rte_mempool *pool, unsigned int n, unsigned int surp
 	return rc;
 }
 
-static int fill_pool(struct rte_mempool *pool, uint16_t priv_size, uint16_t room, unsigned int n, unsigned int surplus)
+/* Has the kernel put memory into huge pages, whatever it does by itself (Linux 6.1): whether all of it is in them now. */
+static int collapse(const struct rte_memzone *zone)
+{
+	/* It does nothing for a page in which nothing is yet. */
+	for (size_t at = 0; at < zone->len; at += HUGE_PAGE)
+		*(volatile char *)RTE_PTR_ADD(zone->addr, at) = 0;
+	return madvise(zone->addr, zone->len, MADV_COLLAPSE) == 0;
+}
+
+/* Ordinary memory in huge pages for so many objects; NULL where there is none. */
+static const struct rte_memzone *collapsed_zone(const char *pool, unsigned int n, uint32_t total, int socket)
+{
+	char name[RTE_MEMZONE_NAMESIZE];
+	size_t in_a_page = HUGE_PAGE / total;
+
+	if (in_a_page == 0 || snprintf(name, sizeof(name), "%s_buffers", pool) >= (int)sizeof(name))
+		return NULL;
+	const struct rte_memzone *zone =
+		rte_memzone_reserve_aligned(name, (n + in_a_page - 1) / in_a_page * HUGE_PAGE, socket, 0, HUGE_PAGE);
+	if (zone == NULL || collapse(zone))
+		return zone;
+	rte_memzone_free(zone);
+	return NULL;
+}
+
+static int fill_pool(struct rte_mempool *pool, const struct rte_memzone *zone, uint16_t priv_size, uint16_t room, unsigned int n,
+		     unsigned int surplus)
 {
 	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = room, .mbuf_priv_size = priv_size};
-	int rc = rte_mempool_set_ops_byname(pool, noting_rings.name, NULL);
+	int rc = rte_mempool_set_ops_byname(pool, noting_rings.name, (void *)(uintptr_t)zone);
 
 	if (rc != 0)
 		return rc;
 	rte_pktmbuf_pool_init(pool, &private);
-	rc = rte_mempool_populate_default(pool);
+	if (zone == NULL)
+		rc = rte_mempool_populate_default(pool);
+	else
+		rc = rte_mempool_populate_iova(pool, zone->addr, zone->iova, zone->len, NULL, NULL);
+	if (rc >= 0 && (unsigned int)rc < n + surplus)
+		rc = -ENOMEM;
 	if (rc < 0)
 		return rc;
 	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
@@ -288,18 +355,24 @@ static int fill_pool(struct rte_mempool *pool, uint16_t priv_size, uint16_t room
 struct rte_mempool *weir_pktmbuf_pool_create(const char *name, unsigned int n, unsigned int cache, uint16_t priv_size,
 					     uint16_t room, int socket)
 {
-	unsigned int flags = rte_eal_has_hugepages() ? 0 : RTE_MEMPOOL_F_NO_SPREAD;
 	uint32_t size = sizeof(struct rte_mbuf) + priv_size + room;
+	uint32_t total = rte_mempool_calc_obj_size(size, 0, NULL);
+	const struct rte_memzone *zone =
+		rte_eal_has_hugepages() ? NULL : collapsed_zone(name, n + behind(n, total, 1), total, socket);
+	int huge = rte_eal_has_hugepages() || zone != NULL;
+	unsigned int flags = huge ? 0 : RTE_MEMPOOL_F_NO_SPREAD;
 
-	size += padding(size);
-	unsigned int surplus = behind(n, rte_mempool_calc_obj_size(size, flags, NULL));
+	if (!huge)
+		size += padding(size);
+	unsigned int surplus = behind(n, rte_mempool_calc_obj_size(size, flags, NULL), huge);
 	struct rte_mempool *pool = rte_mempool_create_empty(name, n + surplus, size, cache,
 							    sizeof(struct rte_pktmbuf_pool_private), socket, flags);
-	int rc = pool == NULL ? 0 : fill_pool(pool, priv_size, room, n, surplus);
+	int rc = pool == NULL ? 0 : fill_pool(pool, zone, priv_size, room, n, surplus);
 
 	if (rc >= 0)
 		return pool;
 	rte_mempool_free(pool);
+	rte_memzone_free(zone);
 	rte_errno = -rc;
 	return NULL;
 }
@@ -450,11 +523,51 @@ void rte_intr_efd_disable(struct rte_intr_handle *handle)
 		dpdk(handle);
 }
 
+/* Lists that nobody uses, but for their place. */
+static struct rte_fbarray fillers[2];
+
+/* What EAL maps next begins at a multiple of the size of huge pages: it maps one area behind the other. */
+static void fill_huge_page(int (*init)(struct rte_fbarray *, const char *, unsigned int, unsigned int))
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	/* The first takes a page, and tells where they are by now. */
+	if (init(&fillers[0], "weir_filler_0", 1, 1) != 0)
+		return;
+	uintptr_t next = (uintptr_t)fillers[0].data + page;
+	size_t missing = RTE_ALIGN_CEIL(next, HUGE_PAGE) - next;
+	/* Beside its one element, the second has room for the mask that says whether it is used. */
+	if (missing != 0)
+		init(&fillers[1], "weir_filler_1", 1, (unsigned int)missing - 64);
+}
+
+/* Stands in front of DPDK's function of this name, for EAL as well. Without huge pages EAL makes a list of the pages that it is to have, and
+ * maps the file that is its memory behind it: there the kernel can make huge pages of them, if they begin where those would. */
+int rte_fbarray_init(struct rte_fbarray *list, const char *name, unsigned int n, unsigned int each)
+{
+	static int (*dpdk)(struct rte_fbarray *, const char *, unsigned int, unsigned int);
+	static int filled;
+
+	if (dpdk == NULL)
+		dpdk = dlsym(RTLD_NEXT, "rte_fbarray_init");
+	if (dpdk == NULL) {
+		rte_errno = ENOTSUP;
+		return -1;
+	}
+	int rc = dpdk(list, name, n, each);
+	if (rc == 0 && !filled && !rte_eal_has_hugepages() && each == sizeof(struct rte_memseg)) {
+		filled = 1;
+		fill_huge_page(dpdk);
+	}
+	return rc;
+}
+
 int weir_is_in_front(void)
 {
 	return dlsym(RTLD_DEFAULT, "rte_intr_callback_unregister_pending") == (void *)rte_intr_callback_unregister_pending &&
 	       dlsym(RTLD_DEFAULT, "rte_intr_efds_index_set") == (void *)rte_intr_efds_index_set &&
-	       dlsym(RTLD_DEFAULT, "rte_intr_efd_disable") == (void *)rte_intr_efd_disable;
+	       dlsym(RTLD_DEFAULT, "rte_intr_efd_disable") == (void *)rte_intr_efd_disable &&
+	       dlsym(RTLD_DEFAULT, "rte_fbarray_init") == (void *)rte_fbarray_init;
 }
 
 /* The link of a device came or went. net_vhost tells it between forgetting its peer and freeing what it had of it. */
@@ -480,6 +593,11 @@ void weir_unwatch_link(uint16_t port, int event)
 {
 	while (rte_eth_dev_callback_unregister(port, RTE_ETH_EVENT_INTR_LSC, link_changed, (void *)(intptr_t)event) == -EAGAIN)
 		rte_pause();
+}
+
+int weir_mempool_is_collapsed(const struct rte_mempool *pool)
+{
+	return pool->pool_config != NULL;
 }
 
 uint32_t weir_mempool_header_size(const struct rte_mempool *pool)

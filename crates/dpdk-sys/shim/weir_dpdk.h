@@ -92,10 +92,12 @@ int weir_link_speed(uint16_t port, uint32_t *speed, uint32_t *bits);
 /* The memory that a pool's buffers are in: up to n pieces, each from first to end. Returns how many
  * there are, which may be more than n. */
 unsigned int weir_mempool_ranges(struct rte_mempool *pool, uintptr_t (*ranges)[2], unsigned int n);
+/* Whether the pool's buffers are in huge pages that the kernel made of ordinary memory. */
+int weir_mempool_is_collapsed(const struct rte_mempool *pool);
 /* Bytes in front of each buffer of a pool. */
 uint32_t weir_mempool_header_size(const struct rte_mempool *pool);
-/* A pool of n buffers as rte_pktmbuf_pool_create makes it, but that net_af_xdp can hand any of them to the kernel, and that they can be
- * noted as below. */
+/* A pool of n buffers as rte_pktmbuf_pool_create makes it, but that net_af_xdp can hand any of them to the kernel, that they can be noted as
+ * below, and that in ordinary memory they are in huge pages if the kernel makes some. */
 struct rte_mempool *weir_pktmbuf_pool_create(const char *name, unsigned int n, unsigned int cache, uint16_t priv_size,
 					     uint16_t room, int socket);
 /* From now on it is noted which buffers of such a pool this thread takes out of its ring and does not put back, past

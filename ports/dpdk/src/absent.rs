@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_packet::{Burst, Packet, Pool};
 use weir_stage::Port;
 
-use crate::{Device, DpdkError, PortConfig};
+use crate::{Device, DpdkError, Pages, PortConfig};
 
 /// EAL, which there is none of.
 pub mod eal {
@@ -58,6 +58,11 @@ impl DpdkPool {
     /// None: there is no EAL to call it with.
     pub fn create(eal: &eal::Eal, _capacity: usize, _data_room: usize) -> Result<DpdkPool, DpdkError> {
         match *eal {}
+    }
+
+    /// The pages that its buffers are in.
+    pub fn pages(&self) -> Pages {
+        match *self {}
     }
 }
 

@@ -54,7 +54,7 @@ mod xsk;
 
 pub use device::{Device, DeviceError, Kind, words};
 pub use error::DpdkError;
-pub use memory::{Megabytes, data_room_needed, longest_mtu, memory_needed, ring_buffers};
+pub use memory::{Megabytes, Pages, data_room_needed, longest_mtu, memory_needed, ring_buffers};
 pub use options::{DESCRIPTORS, PortConfig};
 
 #[cfg(not(feature = "dpdk"))]

@@ -1,6 +1,8 @@
 //! How many buffers devices can hold, how large they must be, and how much memory that takes: known
 //! before anything is started.
 
+use std::fmt;
+
 use crate::{Device, Kind};
 
 /// Ethernet header and two VLAN tags: what a frame has on top of its MTU.
@@ -58,7 +60,8 @@ pub fn ring_buffers(device: &Device, rx_queues: u16, tx_queues: u16, descriptors
 pub struct Megabytes {
     /// In huge pages.
     pub huge: u32,
-    /// In ordinary pages of 4 KiB, in which no buffer that is smaller than a page begins in one and ends in another.
+    /// In ordinary memory: enough for pages of 4 KiB, in which no buffer that is smaller than a page begins in one and ends in another, should
+    /// the kernel have no huge pages to put it into.
     pub ordinary: u32,
 }
 
@@ -66,6 +69,27 @@ impl Megabytes {
     /// Those of one kind.
     pub fn of(self, huge: bool) -> u32 {
         if huge { self.huge } else { self.ordinary }
+    }
+}
+
+/// The pages that buffers are in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Pages {
+    /// Huge ones, which somebody had reserved.
+    Reserved,
+    /// Huge ones, which the kernel made of ordinary memory when it was asked (Linux 6.1).
+    Made,
+    /// Of 4 KiB: each packet costs more.
+    Small,
+}
+
+impl fmt::Display for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Pages::Reserved => "huge, reserved",
+            Pages::Made => "huge, made by the kernel",
+            Pages::Small => "4 KiB",
+        })
     }
 }
 
@@ -87,7 +111,7 @@ pub fn memory_needed(buffers: usize, data_room: usize) -> Megabytes {
         let bytes = buffers.saturating_mul(each).saturating_add(BESIDE);
         u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1)
     };
-    Megabytes { huge: megabytes(each), ordinary: megabytes(paged) }
+    Megabytes { huge: megabytes(each), ordinary: megabytes(paged.max(each)) }
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use weir_dpdk_sys as sys;
 use weir_packet::header::{Header, PRIVATE_SIZE, Private};
 use weir_packet::{BATCH, Burst, HEADROOM, MAX_FRAME, Packet, Pool, REACH};
 
-use crate::DpdkError;
 use crate::eal::{Eal, errno};
+use crate::{DpdkError, Pages};
 
 /// Buffers that a handle keeps at hand at most.
 const CACHE: usize = 2 * BATCH;
@@ -49,8 +49,8 @@ pub(crate) struct Mempool {
 /// A piece of memory that holds buffers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    start: usize,
-    length: usize,
+    pub(crate) start: usize,
+    pub(crate) length: usize,
 }
 
 impl Piece {
@@ -59,7 +59,13 @@ impl Piece {
 
     #[inline(always)]
     pub(crate) fn owns(self, buffer: *const Header) -> bool {
-        buffer.addr().wrapping_sub(self.start) < self.length
+        self.offset_of(buffer) < self.length
+    }
+
+    /// How far behind its start a buffer lies; one in front of it, farther than any memory is long.
+    #[inline(always)]
+    pub(crate) fn offset_of(self, buffer: *const Header) -> usize {
+        buffer.addr().wrapping_sub(self.start)
     }
 }
 
@@ -219,6 +225,19 @@ impl DpdkPool {
         let shared = Arc::new(Mempool { raw, capacity, buf_len, pieces, chunks, main });
         POOLS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&shared));
         Ok(DpdkPool::handle(&shared))
+    }
+
+    /// The pages that its buffers are in.
+    pub fn pages(&self) -> Pages {
+        // SAFETY: takes nothing and changes nothing.
+        let reserved = unsafe { sys::rte_eal_has_hugepages() } == 1;
+        // SAFETY: the pool lives as long as the process.
+        let made = unsafe { sys::weir_mempool_is_collapsed(self.shared.as_ptr()) } == 1;
+        match (reserved, made) {
+            (true, _) => Pages::Reserved,
+            (false, true) => Pages::Made,
+            (false, false) => Pages::Small,
+        }
     }
 
     pub(crate) fn shared(&self) -> &Arc<Mempool> {

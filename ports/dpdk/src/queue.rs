@@ -1,6 +1,6 @@
 //! Receive and transmit queues: one call into DPDK per burst.
 
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -85,23 +85,56 @@ impl DpdkRx {
     }
 }
 
-/// Whether all these buffers satisfy the invariants, and how many bytes they have: a loop without a branch for each of them.
+/// Whether all these buffers satisfy the invariants for certain, and how many bytes they have. A loop without a branch for each of them, which
+/// notes the extremes of what they have, to be judged once: two offsets in one burst are enough for "no".
 ///
 /// # Safety
 ///
 /// Each is a whole buffer, the caller's.
 #[inline(always)]
 unsafe fn look(buffers: &[MaybeUninit<NonNull<Header>>], bounds: Bounds) -> (bool, u64) {
-    let (mut all_hold, mut bytes) = (true, 0);
+    let Some(first) = buffers.first() else { return (true, 0) };
+    // SAFETY: it was filled, says the caller.
+    let first = unsafe { first.assume_init() };
+    // SAFETY: a whole buffer, says the caller.
+    let usual = unsafe { rearmed(first) };
+    // SAFETY: as before.
+    let first = unsafe { first.as_ref() };
+    let (mut flags, mut differs) = (0, 0_u64);
+    let (mut shortest, mut longest, mut farthest, mut bytes) = (u64::MAX, 0, 0_usize, 0);
     for buffer in buffers {
         // SAFETY: it was filled, says the caller.
         let buffer = unsafe { buffer.assume_init() };
         // SAFETY: a whole buffer, says the caller.
         let header = unsafe { buffer.as_ref() };
-        all_hold &= bounds.hold(buffer, header);
-        bytes += u64::from(header.data_len);
+        let length = u64::from(header.data_len);
+        // SAFETY: as before.
+        differs |= (unsafe { rearmed(buffer) } ^ usual) | (u64::from(header.pkt_len) ^ length);
+        flags |= header.ol_flags;
+        shortest = shortest.min(length);
+        longest = longest.max(length);
+        farthest = farthest.max(bounds.memory.offset_of(buffer.as_ptr()));
+        bytes += length;
     }
-    (all_hold, bytes)
+    let single = (first.nb_segs == 1) & (first.refcnt == 1) & (flags & sys::WEIR_MBUF_F_FOREIGN == 0);
+    let inside = u64::from(first.data_off) + longest.max(REACH as u64) <= bounds.buf_len as u64;
+    let ours = farthest < bounds.memory.length;
+    // Above all else is the port, which may be another one where a device is made of several.
+    (single & inside & ours & (differs << 16 == 0) & (shortest != 0), bytes)
+}
+
+/// Offset, owners, segments and port of a buffer, in one word as drivers write them.
+///
+/// # Safety
+///
+/// A whole buffer, the caller's.
+#[inline(always)]
+unsafe fn rearmed(buffer: NonNull<Header>) -> u64 {
+    const AT: usize = offset_of!(Header, data_off) / size_of::<u64>();
+    // SAFETY: inside the header.
+    let word = unsafe { buffer.cast::<u64>().add(AT) };
+    // SAFETY: four fields of two bytes, which a whole buffer has, and the first of them is aligned as a word.
+    unsafe { word.read() }
 }
 
 /// Mends the buffers that do not satisfy the invariants, and gives back those that cannot be mended. Returns how many of the first slots hold
@@ -282,12 +315,12 @@ impl Tx for DpdkTx {
             return Traffic::default();
         }
         let memory = self.pool.shared().main_piece();
-        let (mut offered, mut all_ours) = (0, true);
+        let (mut offered, mut farthest) = (0, 0);
         for packet in burst.packets() {
-            all_ours &= memory.owns(packet.header());
+            farthest = memory.offset_of(packet.header()).max(farthest);
             offered += packet.len() as u64;
         }
-        if !all_ours && !self.adopt(burst, pool) {
+        if farthest >= memory.length && !self.adopt(burst, pool) {
             return Traffic::default();
         }
         let (port, queue, gate) = (self.device.port(), self.queue, self.gate.as_ref());
@@ -313,4 +346,59 @@ impl Tx for DpdkTx {
 
 fn length(packets: &[Packet]) -> u64 {
     packets.iter().map(|packet| packet.len() as u64).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Change = fn(&mut Header);
+
+    /// What a buffer that holds has otherwise; and whether a burst of which some are so is still taken at once.
+    const CHANGES: [(Change, bool); 13] = [
+        (|_| {}, true),
+        (|header| header.port = 9, true),
+        (|header| header.ol_flags = 1 << 5, true),
+        (|header| (header.data_len, header.pkt_len) = (1, 1), true),
+        (|header| (header.data_len, header.pkt_len) = (2048, 2048), true),
+        (|header| header.data_off = 110, false),
+        (|header| (header.data_len, header.pkt_len) = (2049, 2049), false),
+        (|header| (header.data_len, header.pkt_len) = (0, 0), false),
+        (|header| header.pkt_len = 64 + (1 << 16), false),
+        (|header| header.refcnt = 2, false),
+        (|header| header.nb_segs = 2, false),
+        (|header| header.ol_flags = sys::WEIR_MBUF_F_FOREIGN & sys::WEIR_MBUF_F_FOREIGN.wrapping_neg(), false),
+        (|header| header.data_off = (128 + 2048 - REACH + 1) as u16, false),
+    ];
+
+    fn header(change: Change) -> Header {
+        // SAFETY: all zeros are numbers, and pointers to nothing.
+        let mut header: Header = unsafe { std::mem::zeroed() };
+        (header.data_off, header.refcnt, header.nb_segs, header.port) = (128, 1, 1, 3);
+        (header.data_len, header.pkt_len) = (64, 64);
+        change(&mut header);
+        header
+    }
+
+    /// All bursts of three buffers, of which some are not in our memory. What is said of all at once is never more than what is said of each, and the
+    /// same where they are alike.
+    #[test]
+    fn a_burst_is_taken_at_once_if_each_of_its_buffers_holds() {
+        const KINDS: usize = CHANGES.len();
+        for (code, ours) in (0..KINDS.pow(3)).flat_map(|code| (0..=3).map(move |ours| (code, ours))) {
+            let kinds = [code % KINDS, code / KINDS % KINDS, code / KINDS.pow(2)].map(|kind| CHANGES[kind]);
+            let mut headers = kinds.map(|(change, _)| header(change));
+            let memory = Piece { start: headers.as_ptr().addr(), length: ours * size_of::<Header>() };
+            let bounds = Bounds { memory, buf_len: 128 + 2048 };
+            let hold = headers.iter().all(|header| bounds.hold(NonNull::from(header), header));
+            let bytes: u64 = headers.iter().map(|header| u64::from(header.data_len)).sum();
+            let burst = headers.each_mut().map(|header| MaybeUninit::new(NonNull::from(header)));
+            // SAFETY: whole headers, ours.
+            let (all_hold, sum) = unsafe { look(&burst, bounds) };
+            assert!(hold || !all_hold, "{code}, {ours} ours");
+            let alike = code % (KINDS.pow(2) + KINDS + 1) == 0 || kinds.iter().all(|(_, usual)| *usual);
+            assert!(all_hold || !(hold && alike), "{code}, {ours} ours");
+            assert_eq!(sum, bytes);
+        }
+    }
 }

@@ -10,30 +10,30 @@ use std::sync::Arc;
 use common::peers::link;
 use common::{all_but_the_last, alone, can_unshare, cross, ip, open, options, part, start};
 use weir_packet::{DATA_ROOM, Pool};
-use weir_port_dpdk::DpdkPool;
 use weir_port_dpdk::eal::{Eal, Memory};
+use weir_port_dpdk::{DpdkPool, Pages};
 
 const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
 /// Pages of 2 MB for the two processes of a test.
 const PAGES: u32 = 200;
 
 /// Reserved pages, given back when dropped.
-struct Pages {
+struct Reservation {
     before: String,
 }
 
-impl Pages {
-    fn reserve() -> Option<Pages> {
+impl Reservation {
+    fn reserve() -> Option<Reservation> {
         let before = std::fs::read_to_string(RESERVED).ok()?;
         let wanted = before.trim().parse::<u32>().ok()? + PAGES;
-        let pages = Pages { before };
+        let pages = Reservation { before };
         std::fs::write(RESERVED, wanted.to_string()).ok()?;
         let now: u32 = std::fs::read_to_string(RESERVED).ok()?.trim().parse().ok()?;
         (now >= wanted).then_some(pages)
     }
 }
 
-impl Drop for Pages {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let _ = std::fs::write(RESERVED, &self.before);
     }
@@ -45,7 +45,7 @@ fn everything_works_in_huge_pages() {
     let test = "everything_works_in_huge_pages";
     match part().as_deref() {
         None => {
-            let Some(_pages) = Pages::reserve() else {
+            let Some(_pages) = Reservation::reserve() else {
                 eprintln!("{test}: skipped: cannot reserve {PAGES} huge pages of 2 MB");
                 return;
             };
@@ -61,6 +61,7 @@ fn everything_works_in_huge_pages() {
             assert_eq!(options("x").memory, Memory::Auto);
             let (eal, mut pool) = start("huge", DATA_ROOM);
             assert!(eal.huge_pages(), "there are enough");
+            assert_eq!(pool.pages(), Pages::Reserved);
             let mut ring = open(&eal, "vdev:net_ring0", &pool);
             assert!(ring.send(1, 1500, &mut pool));
             assert_eq!(ring.receive(1500, &mut pool), [1]);
