@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -107,8 +108,9 @@ impl Peer for OpenVSwitch {
         switch.program.rest()?;
         let mut ours = Ours::start(lab, plan.ours, &plan.variables, &[])?;
         if let Some(channel) = &plan.channel {
-            // Its controllers' door opens a little after it forwards.
-            lab.until("Weir's OpenFlow channel", || ours.program().check().map(|()| channel.exists().then_some(())))?;
+            // Its controllers' door opens a little after it forwards, and has its name before it opens.
+            let opens = || UnixStream::connect(channel).is_ok().then_some(());
+            lab.until("Weir's OpenFlow channel", || ours.program().check().map(|()| opens()))?;
             add_flows(lab, &format!("unix:{}", channel.display()), &plan.flows)?;
         }
         let ours = ours.resting()?;
