@@ -4,7 +4,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-weir := target/release/weir
+# `make install PROFILED=1` installs what `make profiled` builds.
+weir := $(if $(PROFILED),target/profiled/weir,target/release/weir)
 
 # What `install` makes and `uninstall` removes.
 installed = $(DESTDIR)$(PREFIX)/bin/weir
@@ -13,7 +14,7 @@ zsh = $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_weir
 fish = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weir.fish
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test run demo lint layers panics sanitize memcheck dpdk-versions install uninstall clean
+.PHONY: help deps build profiled test run demo lint layers panics sanitize memcheck dpdk-versions install uninstall clean
 
 help: ## Lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +24,9 @@ deps: ## Installs the Debian packages that are missing; says how to get Rust
 
 build: ## Builds the release program, target/release/weir
 	cargo build --release --locked --bin weir
+
+profiled: ## Builds target/profiled/weir, laid out by what its benchmarks do here (15 minutes)
+	@tools/profiled.sh
 
 test: ## Runs every tier of tests; the last line sums them up
 	@tools/test.sh
@@ -55,7 +59,7 @@ dpdk-versions: ## Builds and runs Weir with other versions of DPDK (needs root, 
 
 # The program that is built keeps its line tables, for profilers and for the checks that read its code. They are most of its size: the one
 # that is installed keeps the names of functions only, so that a backtrace still says where.
-install: build ## Installs weir and its shell completion under PREFIX
+install: $(if $(PROFILED),profiled,build) ## Installs weir and its shell completion under PREFIX
 	install -D -m 755 $(weir) $(installed)
 	strip --strip-debug $(installed)
 	$(weir) completion bash | install -D -m 644 /dev/stdin $(bash)

@@ -4,7 +4,7 @@
 //! tuple after the other, those with the highest priority first, until no tuple that is left has a flow that would go before the one found
 //! (tuple space search: Srinivasan, Suri and Varghese, SIGCOMM 1999). So a table of one mask costs one look-up, however many flows it has, and
 //! one of prefixes as many as there are lengths, if there are few of them. A few flows are simply tried in their order: that costs less than
-//! hashing. Many [`prefixes`] of one field are looked up at once, and the tuples of other flows beside them. Where flows ask for many choices of
+//! hashing. Many [`prefixes`] of one field are looked up at once, also of one length, which costs two thirds of hashing, and the tuples of other flows beside them. Where flows ask for many choices of
 //! bits and are no prefixes, all stand in a classifier, too, as its [`rules`].
 
 use std::cmp::Reverse;
@@ -21,7 +21,6 @@ mod prefixes;
 mod rules;
 mod tuple;
 
-use prefixes::LEAST_LENGTHS;
 pub(crate) use prefixes::{FirstRead, Prefixes};
 use rules::Rules;
 use tuple::Tuple;
@@ -231,7 +230,7 @@ impl Index {
         let is_prefix = self.prefixes.as_ref().is_some_and(|prefixes| prefixes.has_shape(shape()));
         if let Some(prefixes) = &mut self.prefixes
             && is_prefix
-            && prefixes.insert(&terms, place, slot).is_err()
+            && (prefixes.insert(&terms, place, slot).is_err() || !prefixes.is_worth_it())
         {
             self.drop_prefixes();
         }
@@ -303,9 +302,7 @@ impl Index {
         // They are nearly always in order already, which costs one pass.
         self.tuples.sort_by_key(|tuple| Reverse(tuple.highest()));
         if self.prefixes.is_none() && self.flows >= self.seek_prefixes_at.max(LEAST_PREFIXES) {
-            if self.tuples.len() >= LEAST_LENGTHS {
-                self.prefixes = Prefixes::of(&mut self.tuples).map(Box::new);
-            }
+            self.prefixes = Prefixes::of(&mut self.tuples).map(Box::new);
             self.seek_prefixes_at = 2 * self.flows;
         }
         let beside = self.tuples.iter().find(|tuple| !tuple.is_prefixes);

@@ -253,6 +253,30 @@ fn a_large_table_of_prefixes_is_searched_by_length() {
     }
 }
 
+/// Prefixes of one length are looked up as such, unless they are long: addresses stand in a hash table.
+#[test]
+fn one_length_is_enough_if_it_is_short() {
+    for length in [1, 8, 16, 22, 24, 25, 32] {
+        let mut switch = Switch::new(Identity::default());
+        let first = length.min(8);
+        routes(&mut switch, (0..1 << first).map(|network| (network << (32 - first), length)));
+        let table = switch.tables.get(0).unwrap();
+        let expected = match length {
+            ..5 => Search::OneByOne,
+            5..25 => Search::Prefixes(Field::Ipv4Dst, 0),
+            _ => Search::Exact,
+        };
+        assert_eq!(table.search(), expected, "/{length}");
+        // The first address of each network, and some on both sides of its end.
+        let inside = [0, 1, 127, 128, 255, 256, 1_023, 1_024, 65_535, 65_536];
+        for address in (0..256).flat_map(|network: u32| inside.map(|host| network << 24 | host)) {
+            let packet = destined(address);
+            let found = table.lookup(&packet).map(|flow| flow.cookie);
+            assert_eq!(found, table.lookup_by_definition(&packet).map(|flow| flow.cookie), "{address:08x}");
+        }
+    }
+}
+
 #[test]
 fn the_search_follows_the_flows() {
     let mut switch = Switch::new(Identity::default());
@@ -260,8 +284,11 @@ fn the_search_follows_the_flows() {
     assert_eq!(search(&switch), Search::OneByOne);
     routes(&mut switch, (0..4).map(|number| (number << 8, 24)));
     assert_eq!(search(&switch), Search::OneByOne);
-    routes(&mut switch, (4..1_000).map(|number| (number << 8, 24)));
+    routes(&mut switch, (4..63).map(|number| (number << 8, 24)));
     assert_eq!(search(&switch), Search::Exact);
+    routes(&mut switch, (63..1_000).map(|number| (number << 8, 24)));
+    assert_eq!(search(&switch), Search::Prefixes(Field::Ipv4Dst, 0));
+    // Two lengths, one of them long.
     routes(&mut switch, [(1 << 8 | 1, 32)].into_iter());
     assert_eq!(search(&switch), Search::Masks(2));
     routes(&mut switch, (0..2_000).map(|number| (number << 12, 20)));

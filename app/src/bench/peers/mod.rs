@@ -151,7 +151,14 @@ fn describe(record: &mut Record, options: &PeersOptions, lab: &Lab) {
         by: None,
     });
     record.remarks = REMARKS.iter().map(|remark| (*remark).to_owned()).collect();
+    if !Lab::has_huge_pages() {
+        record.remarks.push(PAGES.to_owned());
+    }
 }
+
+/// What is not alike where nobody reserved huge pages.
+const PAGES: &str = "No huge pages are reserved (1 GiB): DPDK's programs have theirs of 4 KiB, Weir those that the kernel makes when it is \
+                     asked. Reserve some to compare like with like: echo 1024 > /proc/sys/vm/nr_hugepages";
 
 const REMARKS: &[&str] = &[
     "ratio = ours / theirs of each pair of samples, taken one after the other on the same core; who is not measured is stopped. \

@@ -17,8 +17,11 @@ use crate::words::{WORDS, Words, location, presence};
 /// Fields that prefixes may be of.
 const FIELDS: [Field; 4] = [Field::Ipv4Dst, Field::Ipv4Src, Field::ArpTpa, Field::ArpSpa];
 
-/// With fewer lengths it is not worth it.
-pub(super) const LEAST_LENGTHS: usize = 3;
+/// With fewer lengths it is worth it only if none is [long](SHORT).
+const LEAST_LENGTHS: usize = 3;
+
+/// Prefixes that are longer take memory of their own for each network that they are in, more than a hash table takes for them.
+const SHORT: usize = 24;
 
 /// In so many /24 networks there may be longer prefixes, each of which takes 1 KiB then.
 const MOST_GROUPS: u32 = 1 << 17;
@@ -120,9 +123,6 @@ impl Prefixes {
         let rest = tuples.iter().filter(is_one).max_by_key(|tuple| tuple.len())?.rest_of_first(word)?;
         let mut prefixes = Prefixes::empty(field, rest)?;
         let mut mine: Vec<&mut Tuple> = tuples.iter_mut().filter(|tuple| prefixes.has_shape(tuple.shape())).collect();
-        if mine.len() < LEAST_LENGTHS {
-            return None;
-        }
         for tuple in &mine {
             if tuple.has_equals() {
                 return None;
@@ -131,8 +131,17 @@ impl Prefixes {
                 prefixes.insert(&terms, place, slot).ok()?;
             }
         }
+        if !prefixes.is_worth_it() {
+            return None;
+        }
         mine.iter_mut().for_each(|tuple| tuple.is_prefixes = true);
         Some(prefixes)
+    }
+
+    /// Whether hash tables, one for each length, would cost more.
+    pub(super) fn is_worth_it(&self) -> bool {
+        let lengths = || self.lengths.iter().enumerate().filter(|(_, flows)| flows.range().is_some());
+        lengths().count() >= LEAST_LENGTHS || lengths().all(|(length, _)| length <= SHORT)
     }
 
     fn empty(field: Field, rest: Vec<Term>) -> Option<Prefixes> {
