@@ -545,8 +545,8 @@ static void fill_huge_page(int (*init)(struct rte_fbarray *, const char *, unsig
  * maps the file that is its memory behind it: there the kernel can make huge pages of them, if they begin where those would. */
 int rte_fbarray_init(struct rte_fbarray *list, const char *name, unsigned int n, unsigned int each)
 {
-	static int (*dpdk)(struct rte_fbarray *, const char *, unsigned int, unsigned int);
-	static int filled;
+	static int (*_Atomic dpdk)(struct rte_fbarray *, const char *, unsigned int, unsigned int);
+	static atomic_flag filled = ATOMIC_FLAG_INIT;
 
 	if (dpdk == NULL)
 		dpdk = dlsym(RTLD_NEXT, "rte_fbarray_init");
@@ -555,10 +555,8 @@ int rte_fbarray_init(struct rte_fbarray *list, const char *name, unsigned int n,
 		return -1;
 	}
 	int rc = dpdk(list, name, n, each);
-	if (rc == 0 && !filled && !rte_eal_has_hugepages() && each == sizeof(struct rte_memseg)) {
-		filled = 1;
+	if (rc == 0 && !rte_eal_has_hugepages() && each == sizeof(struct rte_memseg) && !atomic_flag_test_and_set(&filled))
 		fill_huge_page(dpdk);
-	}
 	return rc;
 }
 

@@ -309,9 +309,10 @@ impl DpdkTx {
 }
 
 impl Tx for DpdkTx {
-    /// Takes nothing while the link is down: AF_PACKET's driver would swallow it.
+    /// Takes nothing while the link is down: AF_PACKET's driver would swallow it. Of no packets the driver is told nothing: net_memif of 24.11 reads
+    /// the first without looking whether there is one.
     fn transmit(&mut self, burst: &mut Burst, pool: &mut dyn Pool, _now: u64) -> Traffic {
-        if !self.alive() {
+        if burst.is_empty() || !self.alive() {
             return Traffic::default();
         }
         let memory = self.pool.shared().main_piece();
