@@ -132,6 +132,7 @@ impl Supervisor {
             looked: moment(),
         };
         supervisor.open_all()?;
+        supervisor.buffers.tell_pages();
         Ok(supervisor)
     }
 

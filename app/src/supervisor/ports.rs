@@ -1,5 +1,6 @@
 //! Ports and buffers: opening them, and who owns which queue.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -218,12 +219,15 @@ impl Buffers {
         };
         let eal = Arc::new(Eal::start(&options).map_err(|error| error.to_string())?);
         let pool = DpdkPool::create(&eal, capacity, room).map_err(|error| error.to_string())?;
-        crate::log::info(
-            "ports",
-            "packets are in memory of DPDK's",
-            &[("buffers", &capacity), ("pages", &pool.pages())],
-        );
         Ok(Buffers::Dpdk { eal, pool })
+    }
+
+    /// Writes into the log which pages packets are in, as that decides what they cost; on the heap nobody need ask.
+    pub(crate) fn tell_pages(&self) {
+        if let Buffers::Dpdk { pool, .. } = self {
+            let facts: [(&str, &dyn Display); 2] = [("buffers", &pool.capacity()), ("pages", &pool.pages())];
+            crate::log::info("ports", "packets are in memory of DPDK's", &facts);
+        }
     }
 
     pub(crate) fn pool(&self) -> &dyn Pool {
