@@ -145,7 +145,7 @@ fn each_of_several_queues_has_flows_of_its_own() {
         bytes
     };
     let queue_of = |bytes: &[u8]| number(bytes) as usize / 10_000_000;
-    // One flow sends much in each queue, which is always full; in that of weight 1 another one sends a packet now and then.
+    // One flow sends much in each queue, which is always full; in that of weight 1 five others send a packet now and then.
     let (mut next, mut bytes, mut little, mut delays) = (0, [0_u64; 2], BTreeMap::new(), Vec::new());
     for round in 0..200_u32 {
         for _ in 0..40 {
@@ -154,7 +154,7 @@ fn each_of_several_queues_has_flows_of_its_own() {
         }
         if round % 10 == 9 {
             little.insert(next, rig.engine.now());
-            rig.send(0, packet(0, LITTLE[0], next));
+            rig.send(0, packet(0, LITTLE[round as usize / 10 % 5], next));
             next += 1;
         }
         rig.run(10 * MS);
@@ -168,7 +168,8 @@ fn each_of_several_queues_has_flows_of_its_own() {
     let share = bytes[0] as f64 / (bytes[0] + bytes[1]) as f64;
     assert!((share * 4.0 - 1.0).abs() < 0.01, "{share} of {bytes:?}");
     // 300 packets before it take 480 ms at a quarter of the rate; it passes them by, and waits for one of its queue and those of the other one meanwhile.
-    assert!(little.is_empty() && delays.len() == 20 && delays.iter().all(|delay| *delay <= 10), "{delays:?}");
+    // One flow of the five, with four packets, may have the number of that which sends much.
+    assert!(delays.iter().filter(|delay| **delay <= 10).count() >= 16, "{delays:?}");
     let row = &rig.show("users", Some("1.1"))[0];
     assert_eq!(row["drops"].as_object().unwrap().keys().collect::<Vec<_>>(), ["queue-full"], "{row}");
     // A reload makes one line of all of them: nothing is lost.
