@@ -367,7 +367,7 @@ struct rte_mempool *weir_pktmbuf_pool_create(const char *name, unsigned int n, u
 	unsigned int surplus = behind(n, rte_mempool_calc_obj_size(size, flags, NULL), huge);
 	struct rte_mempool *pool = rte_mempool_create_empty(name, n + surplus, size, cache,
 							    sizeof(struct rte_pktmbuf_pool_private), socket, flags);
-	int rc = pool == NULL ? 0 : fill_pool(pool, zone, priv_size, room, n, surplus);
+	int rc = pool == NULL ? -rte_errno : fill_pool(pool, zone, priv_size, room, n, surplus);
 
 	if (rc >= 0)
 		return pool;

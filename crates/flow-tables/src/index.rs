@@ -4,8 +4,8 @@
 //! tuple after the other, those with the highest priority first, until no tuple that is left has a flow that would go before the one found
 //! (tuple space search: Srinivasan, Suri and Varghese, SIGCOMM 1999). So a table of one mask costs one look-up, however many flows it has, and
 //! one of prefixes as many as there are lengths, if there are few of them. A few flows are simply tried in their order: that costs less than
-//! hashing. Many [`prefixes`] of one field are looked up at once, also of one length, which costs two thirds of hashing, and the tuples of other flows beside them. Where flows ask for many choices of
-//! bits and are no prefixes, all stand in a classifier, too, as its [`rules`].
+//! hashing. Many [`prefixes`] of one field are looked up at once, short ones also where they have one length, and the tuples of other flows beside
+//! them. Where flows ask for many choices of bits and are no prefixes, all stand in a classifier, too, as its [`rules`].
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -5,13 +5,11 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use common::peers::link;
-use common::{all_but_the_last, alone, can_unshare, cross, ip, open, options, part, start};
-use weir_packet::{DATA_ROOM, Pool};
-use weir_port_dpdk::eal::{Eal, Memory};
-use weir_port_dpdk::{DpdkPool, Pages};
+use common::{alone, can_unshare, open, options, part, start, the_kernel_swallows_no_buffer};
+use weir_packet::DATA_ROOM;
+use weir_port_dpdk::Pages;
+use weir_port_dpdk::eal::Memory;
 
 const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
 /// Pages of 2 MB for the two processes of a test.
@@ -67,25 +65,9 @@ fn everything_works_in_huge_pages() {
             assert_eq!(ring.receive(1500, &mut pool), [1]);
             drop(ring);
             if can_unshare() {
-                the_kernel_swallows_no_buffer(&eal, &mut pool);
+                the_kernel_swallows_no_buffer(40, &eal, &mut pool);
             }
         }
         Some(_) => link(test, "memif:5,role=server,socket=SOCK", "memif:5,role=client,socket=SOCK,zero-copy=yes"),
     }
-}
-
-/// As the test of this name in `again.rs`.
-fn the_kernel_swallows_no_buffer(eal: &Arc<Eal>, pool: &mut DpdkPool) {
-    ip("link add va type veth peer name vb");
-    let mut packet = open(eal, "af_packet:vb", pool);
-    let mut first = all_but_the_last(40, pool);
-    let mut xdp = open(eal, "af_xdp:va", pool);
-    // So many that each buffer of the fill ring has its turn.
-    cross(&mut packet, &mut xdp, 3000, 1514, pool);
-    first.iter_mut().for_each(|burst| pool.free_burst(burst));
-    assert_eq!(
-        xdp.port.stats().in_rings,
-        Some((pool.taken() - pool.at_hand()) as u64),
-        "what is missing is in the rings"
-    );
 }

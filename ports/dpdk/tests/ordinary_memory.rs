@@ -7,7 +7,7 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{BUFFERS, all_but_the_last, alone, can_unshare, cross, ip, open, options, part};
+use common::{BUFFERS, all_but_the_last, alone, can_unshare, options, part, the_kernel_swallows_no_buffer};
 use rustix::thread::disable_transparent_huge_pages;
 use weir_packet::{DATA_ROOM, Pool};
 use weir_port_dpdk::eal::{Eal, EalOptions, Memory};
@@ -50,22 +50,6 @@ fn all_buffers_are_there(pool: &mut DpdkPool) {
     assert_eq!(pool.taken() - pool.at_hand(), 0);
 }
 
-/// As the test of this name in `again.rs`.
-fn the_kernel_swallows_no_buffer(eal: &Arc<Eal>, pool: &mut DpdkPool) {
-    ip("link add va type veth peer name vb");
-    let mut packet = open(eal, "af_packet:vb", pool);
-    let mut first = all_but_the_last(47, pool);
-    let mut xdp = open(eal, "af_xdp:va", pool);
-    cross(&mut packet, &mut xdp, 3000, 1514, pool);
-    cross(&mut xdp, &mut packet, 3000, 1514, pool);
-    first.iter_mut().for_each(|burst| pool.free_burst(burst));
-    assert_eq!(
-        xdp.port.stats().in_rings,
-        Some((pool.taken() - pool.at_hand()) as u64),
-        "what is missing is in the rings"
-    );
-}
-
 /// Starts EAL in a process of its own that was prepared, and tries the buffers; by AF_XDP, too, where this is root.
 fn works(test: &str, prepare: impl Fn(), expect: impl Fn(Pages, usize)) {
     let is_root = can_unshare();
@@ -78,7 +62,7 @@ fn works(test: &str, prepare: impl Fn(), expect: impl Fn(Pages, usize)) {
         expect(pool.pages(), in_huge_pages());
         all_buffers_are_there(&mut pool);
         if is_root {
-            the_kernel_swallows_no_buffer(&eal, &mut pool);
+            the_kernel_swallows_no_buffer(47, &eal, &mut pool);
         }
     });
 }

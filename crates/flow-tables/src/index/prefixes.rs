@@ -82,6 +82,11 @@ fn prefix_of(field: Field, shape: impl Iterator<Item = (u8, u32)>) -> Option<u8>
     if has { length(found?) } else { None }
 }
 
+/// Whether prefixes of these lengths cost less than hash tables, one for each length.
+fn are_worth_it(lengths: impl Iterator<Item = usize> + Clone) -> bool {
+    lengths.clone().count() >= LEAST_LENGTHS || lengths.into_iter().all(|length| length <= SHORT)
+}
+
 /// Gives what `of` says of each packet, up to [`BATCH`] of them: how many there are.
 #[inline(always)]
 fn each_of<'w>(
@@ -123,6 +128,9 @@ impl Prefixes {
         let rest = tuples.iter().filter(is_one).max_by_key(|tuple| tuple.len())?.rest_of_first(word)?;
         let mut prefixes = Prefixes::empty(field, rest)?;
         let mut mine: Vec<&mut Tuple> = tuples.iter_mut().filter(|tuple| prefixes.has_shape(tuple.shape())).collect();
+        if !are_worth_it(mine.iter().filter_map(|tuple| prefix_of(field, tuple.shape()).map(usize::from))) {
+            return None;
+        }
         for tuple in &mine {
             if tuple.has_equals() {
                 return None;
@@ -131,17 +139,14 @@ impl Prefixes {
                 prefixes.insert(&terms, place, slot).ok()?;
             }
         }
-        if !prefixes.is_worth_it() {
-            return None;
-        }
         mine.iter_mut().for_each(|tuple| tuple.is_prefixes = true);
         Some(prefixes)
     }
 
-    /// Whether hash tables, one for each length, would cost more.
+    /// Whether hash tables would cost more than what is here.
     pub(super) fn is_worth_it(&self) -> bool {
-        let lengths = || self.lengths.iter().enumerate().filter(|(_, flows)| flows.range().is_some());
-        lengths().count() >= LEAST_LENGTHS || lengths().all(|(length, _)| length <= SHORT)
+        let all = self.lengths.iter().enumerate();
+        are_worth_it(all.filter(|(_, flows)| flows.range().is_some()).map(|(length, _)| length))
     }
 
     fn empty(field: Field, rest: Vec<Term>) -> Option<Prefixes> {

@@ -169,6 +169,23 @@ pub fn open(eal: &Arc<Eal>, device: &str, pool: &DpdkPool) -> Open {
     try_open(eal, device, PortConfig::default(), pool).unwrap()
 }
 
+/// The kernel takes any buffer of a pool by AF_XDP, to receive into and to send from: here those that lie last, so many bursts of them.
+pub fn the_kernel_swallows_no_buffer(bursts: usize, eal: &Arc<Eal>, pool: &mut DpdkPool) {
+    let missing = |pool: &DpdkPool| pool.taken() - pool.at_hand();
+    ip("link add va type veth peer name vb");
+    let mut packet = open(eal, "af_packet:vb", pool);
+    let mut first = all_but_the_last(bursts, pool);
+    let mut xdp = open(eal, "af_xdp:va", pool);
+    // So many that each buffer of the fill ring has its turn.
+    cross(&mut packet, &mut xdp, 3000, 1514, pool);
+    cross(&mut xdp, &mut packet, 3000, 1514, pool);
+    first.iter_mut().for_each(|burst| pool.free_burst(burst));
+    assert_eq!(xdp.port.stats().in_rings, Some(missing(pool) as u64), "what is missing is in the rings");
+    assert_eq!(xdp.port.ails(), None);
+    drop(xdp);
+    assert_eq!(missing(pool), 0);
+}
+
 /// Frame `number` of a test: recognisable, of a length of its own, never a Linux host's.
 pub fn frame(number: u32, longest: usize) -> Vec<u8> {
     let length = 60 + number as usize * 97 % (longest - 59);

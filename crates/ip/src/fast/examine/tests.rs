@@ -186,7 +186,7 @@ proptest! {
         let mut batch = fill(&mut pool, frames.into_iter(), gap);
         // What stands where no packet is counts, too, when it is asked whether all came in by one port: the same, as who receives writes it.
         let (live, first) = (batch.live(), batch.slots().next().map_or(0, |slot| batch.lanes.port[slot]));
-        (0..64).filter(|at| live >> at & 1 == 0).for_each(|at| batch.lanes.port.all_mut()[at] = first);
+        (0..BATCH).filter(|at| live >> at & 1 == 0).for_each(|at| batch.lanes.port.all_mut()[at] = first);
         let expected = one_by_one(&batch, ingress, &twin);
         let is_right = right(&batch, expected.four, ingress);
         if expected.four == batch.live() && batch.live() != 0 {
