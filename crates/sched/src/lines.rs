@@ -1,6 +1,8 @@
 //! Who stands where: users that may send in the lists of their subport, subports in those of the port, and whoever must
 //! wait in the wheel.
 
+use std::hint::cold_path;
+
 use weir_table::indexed::Indexed;
 use weir_table::links::{Linked, Links, List};
 use weir_table::wheel::{Shape, Wheel};
@@ -229,6 +231,7 @@ impl<const TREE: bool> Lines<TREE> {
     #[inline]
     pub(crate) fn wait(&mut self, id: u32, until: Fine, now: u64) {
         if self.wheel.is_empty() {
+            cold_path();
             self.wheel.advance(now, 1, |_| {});
         }
         self.wheel.insert(id, nanos(until));

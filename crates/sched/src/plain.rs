@@ -4,11 +4,13 @@
 //! [sending](crate::dequeue), which look at all that a user may have: here what is in memory of each packet is found once, and what such users
 //! do not have is not asked about.
 
+use std::hint::cold_path;
+
 use weir_table::indexed::NONE;
 
 use crate::admit::Room;
 use crate::flows::{Gone, Joining};
-use crate::gates::{Gate, Loss, Place, Standing, Tally};
+use crate::gates::{Gate, Gates, Loss, Place, Standing};
 use crate::lines::Judgement;
 use crate::offer::{Displaced, Leaving, Offer, Offered, Refused};
 use crate::profile::{Profile, Profiles};
@@ -23,7 +25,8 @@ use crate::users::Users;
 struct Plain<'a, const C: usize, const Q: usize> {
     gate: &'a Gate,
     standing: Standing,
-    tally: &'a Tally,
+    gates: &'a Gates,
+    user: u32,
     state: &'a mut UserState<C, Q>,
     profile: &'a Profile,
 }
@@ -39,19 +42,19 @@ impl<'a, const C: usize, const Q: usize> Plain<'a, C, Q> {
         // It may have shared until just now.
         let shares = !shares.is_empty() && shares.at(user).wants != Wants::NO;
         let is = profile.plain && !shares;
-        is.then(|| Plain { gate, standing, tally: gates.tally(user), state: states.at_mut(user), profile })
+        is.then(|| Plain { gate, standing, gates, user, state: states.at_mut(user), profile })
     }
 
     /// From when on it may send a packet of a queue, which is so long and the only one with packets.
     #[inline(always)]
     fn next(&mut self, queue: usize, length: u16, now: u64) -> Next {
-        let Plain { gate, standing, tally, state, profile: Profile { bucket, .. }, .. } = self;
+        let Plain { gate, standing, gates, user, state, profile: Profile { bucket, .. } } = self;
         state.alone(queue, length);
         let (full_at, cost, moment) = (gate.full_at(), bucket.cost(length), fine(now));
         let own = bucket.due(full_at, cost);
         if own > moment {
             if !standing.is_rated() {
-                tally.held.rated(now);
+                gates.tally(*user).held.rated(now);
                 gate.set_standing(standing.rated());
             }
             return Next::From(own);
@@ -99,8 +102,12 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     ) -> Result<Result<Option<Displaced<T>>, Refused>, P> {
         let (left, minimum) = (self.slab.left(), self.setup.minimum);
         let Scheduler { users, profiles, slab, heavy, flows, .. } = self;
-        let Some(mut user) = Plain::new(users, profiles, offer.user) else { return Err(packet) };
+        let Some(mut user) = Plain::new(users, profiles, offer.user) else {
+            cold_path();
+            return Err(packet);
+        };
         if !user.standing.is_open() {
+            cold_path();
             return Err(packet);
         }
         if left == 0 && user.standing.is_idle() {
@@ -113,6 +120,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let Some(first) = user.state.queues.get_mut(queue) else { return Err(packet) };
         let is_first = *first == NONE;
         if is_first && !user.standing.is_idle() {
+            cold_path();
             // Which of its packets goes next may not be what it was.
             return Err(packet);
         }
@@ -132,13 +140,17 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             return Ok(Err(Refused::QueueFull));
         }
         let hash = if is_fair { packet.flow() } else { 0 };
-        let Some(item) = packet.take() else { return Ok(Ok(None)) };
+        let Some(item) = packet.take() else {
+            cold_path();
+            return Ok(Ok(None));
+        };
         let back = match is_fair {
             true => flows.enter(slab, first, fair, Joining { item, length: offer.length, now, hash }),
             false => slab.push(first, item, offer.length, now),
         };
         if let Some(item) = back {
             // A node was free.
+            cold_path();
             return Ok(Ok(Some(Displaced { item, loss: Loss::PushedOut })));
         }
         user.state.held = held + 1;
@@ -177,9 +189,13 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         }
         let moment = fine(now);
         let Scheduler { users, profiles, slab, flows, heavy, lines, port_full_at, setup, .. } = self;
-        let Some(mut plain) = Plain::new(users, profiles, user) else { return false };
+        let Some(mut plain) = Plain::new(users, profiles, user) else {
+            cold_path();
+            return false;
+        };
         let Plain { gate, standing, ref mut state, profile, .. } = plain;
         if !standing.waits_unwatched() || !state.backlog.is_power_of_two() {
+            cold_path();
             return false;
         }
         let queue = u32::from(state.backlog).trailing_zeros() as usize;
@@ -188,6 +204,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         let (cost, port_cost, full_at) = (profile.bucket.cost(length), profiles.port.cost(length), gate.full_at());
         let late = profile.bucket.due(full_at, cost) > moment;
         if late || profiles.port.due(*port_full_at, port_cost) > moment {
+            cold_path();
             return false;
         }
         let class = UserState::<C, Q>::class_of(queue);
@@ -219,7 +236,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
         out(Leaving::Sent(item));
         let next = if emptied {
             state.alone_no_more(queue);
-            plain.tally.held.freed();
+            plain.gates.tally(user).held.freed();
             gate.move_to(Place::Idle);
             Next::Nothing
         } else {

@@ -1,5 +1,6 @@
 //! What a user may send, made ready for the fast path.
 
+use std::hint::cold_path;
 use std::sync::Arc;
 
 use crate::admit::Order;
@@ -279,13 +280,20 @@ impl Profiles {
     /// The profile of a number; one without limits where there is none.
     #[inline(always)]
     pub(crate) fn user(&self, number: u16) -> &Profile {
-        self.users.get(usize::from(number)).unwrap_or(&self.fallback)
+        self.users.get(usize::from(number)).unwrap_or_else(|| {
+            cold_path();
+            &self.fallback
+        })
     }
 
     /// The bucket of a subport.
     #[inline(always)]
     pub(crate) fn subport(&self, number: u16) -> Bucket {
-        self.subports.get(usize::from(number)).map_or(Bucket::UNLIMITED, |subport| subport.bucket)
+        let Some(subport) = self.subports.get(usize::from(number)) else {
+            cold_path();
+            return Bucket::UNLIMITED;
+        };
+        subport.bucket
     }
 
     /// Bit c: class c of a subport is guaranteed something.

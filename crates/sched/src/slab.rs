@@ -1,5 +1,7 @@
 //! The packets that wait: one slab of nodes, in which every queue is a list whose first node knows the last one.
 
+use std::hint::cold_path;
+
 use weir_table::indexed::{Indexed, NONE};
 
 use crate::manage::Departure;
@@ -150,7 +152,10 @@ impl<T> Slab<T> {
     /// Adds a packet at the end of a queue; given back where no node is left.
     #[inline(always)]
     pub(crate) fn push(&mut self, queue: &mut u32, item: T, length: u16, since: u64) -> Option<T> {
-        let Some(left) = self.left.checked_sub(1) else { return Some(item) };
+        let Some(left) = self.left.checked_sub(1) else {
+            cold_path();
+            return Some(item);
+        };
         let at = *self.free.at(left);
         self.left = left;
         let prev = if *queue == NONE {

@@ -1,6 +1,7 @@
 //! A slice indexed by `u32` in which a wrong index does no harm.
 
 use std::alloc::Layout;
+use std::hint::cold_path;
 
 use weir_mem::HugeSlice;
 
@@ -52,7 +53,10 @@ impl<T> Indexed<T> {
     pub fn at(&self, index: u32) -> &T {
         match self.items.get(index as usize) {
             Some(item) => item,
-            None => &self.spare,
+            None => {
+                cold_path();
+                &self.spare
+            }
         }
     }
 
@@ -61,7 +65,10 @@ impl<T> Indexed<T> {
     pub fn at_mut(&mut self, index: u32) -> &mut T {
         match self.items.get_mut(index as usize) {
             Some(item) => item,
-            None => &mut self.spare,
+            None => {
+                cold_path();
+                &mut self.spare
+            }
         }
     }
 

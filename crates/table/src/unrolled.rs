@@ -1,5 +1,7 @@
 //! Lists of numbers below a bound, each number in one of them at most: unrolled linked lists, whose chunks are a line of the cache each and hold some numbers.
 
+use std::hint::cold_path;
+
 use crate::indexed::{Indexed, NONE};
 
 /// Numbers that a chunk holds.
@@ -103,7 +105,10 @@ impl Unrolled {
         let chunk = self.chunks.at_mut(last);
         // There are no chunks without number but the spare one, which is not looked at.
         let at = if last == NONE { MANY } else { chunk.count as usize };
-        let Some(place) = chunk.ids.get_mut(at) else { return self.push_chunk(list, id) };
+        let Some(place) = chunk.ids.get_mut(at) else {
+            cold_path();
+            return self.push_chunk(list, id);
+        };
         *place = id;
         chunk.count += 1;
         *self.places.at_mut(id) = last;

@@ -8,6 +8,8 @@
 //! Lists are unrolled: made of chunks of a line of the cache, each with some numbers one beside the other, so that no number has to be waited for until the next one is
 //! known, as in a chain with a link for each, which would cost a miss of the cache for each.
 
+use std::hint::cold_path;
+
 use crate::bits::Bits;
 use crate::indexed::{Indexed, NONE};
 use crate::unrolled::Unrolled;
@@ -110,9 +112,11 @@ impl Wheel {
     #[inline]
     pub fn insert(&mut self, id: u32, due: u64) {
         if self.contains(id) {
+            cold_path();
             self.remove(id);
         }
         if id as usize >= self.due.len() {
+            cold_path();
             return;
         }
         let mask = (1 << self.shape.tick_bits) - 1;
