@@ -4,6 +4,7 @@
 mod frame;
 mod words;
 
+use std::array;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -90,15 +91,13 @@ impl ClassifyConfig {
 #[derive(Clone, Debug)]
 pub struct Classifier {
     rules: Vec<Rule>,
-    /// By DSCP; [`NONE`] where that says nothing.
-    dscp: [u8; 64],
-    /// By priority code point.
-    priority: [u8; 8],
-    usual: ClassQueue,
+    /// What no rule fits, as the lane has it: by priority code point and DSCP.
+    others: [[u8; WITHOUT_DSCP + 1]; WITHOUT_TAG + 1],
 }
 
-/// No class: the lane has no such value.
-const NONE: u8 = u8::MAX;
+/// Places of frames without a DSCP or a tag: behind those of all values.
+const WITHOUT_DSCP: usize = 64;
+const WITHOUT_TAG: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
 struct Rule {
@@ -167,19 +166,13 @@ impl Rule {
 impl Classifier {
     /// From a configuration without [faults](ClassifyConfig::faults), where there are so many classes.
     pub fn new(config: &ClassifyConfig, classes: u8) -> Classifier {
-        let mut classifier = Classifier {
-            rules: config.rules.iter().take(MAX_RULES).map(Rule::of).collect(),
-            dscp: [NONE; 64],
-            priority: [NONE; 8],
-            usual: config.usual.map_or(ClassQueue::new(classes.saturating_sub(1), 0), ClassWord::code),
-        };
-        for (dscp, word) in &config.dscp {
-            classifier.dscp[usize::from(dscp.0 & 63)] = word.code().to_lane();
-        }
-        for (priority, word) in &config.priority {
-            classifier.priority[usize::from(priority & 7)] = word.code().to_lane();
-        }
-        classifier
+        let usual = config.usual.map_or(ClassQueue::new(classes.saturating_sub(1), 0), ClassWord::code);
+        let by_priority = |priority: usize| config.priority.get(&(priority as u8)).map_or(usual, |word| word.code());
+        let by_dscp = |dscp: usize| config.dscp.get(&Dscp(dscp as u8)).map(|word| word.code());
+        let others = array::from_fn(|priority| {
+            array::from_fn(|dscp| by_dscp(dscp).unwrap_or_else(|| by_priority(priority)).to_lane())
+        });
+        Classifier { rules: config.rules.iter().take(MAX_RULES).map(Rule::of).collect(), others }
     }
 
     /// The class and queue of a frame.
@@ -190,12 +183,9 @@ impl Classifier {
         {
             return code;
         }
-        let by_dscp = frame.dscp(bytes).map_or(NONE, |dscp| self.dscp[usize::from(dscp & 63)]);
-        if by_dscp != NONE {
-            return ClassQueue::from_lane(by_dscp);
-        }
-        let by_priority = if frame.tags > 0 { self.priority[usize::from(frame.priority & 7)] } else { NONE };
-        if by_priority != NONE { ClassQueue::from_lane(by_priority) } else { self.usual }
+        let priority = if frame.tags > 0 { usize::from(frame.priority & 7) } else { WITHOUT_TAG };
+        let dscp = frame.dscp(bytes).map_or(WITHOUT_DSCP, |dscp| usize::from(dscp & 63));
+        ClassQueue::from_lane(self.others[priority][dscp])
     }
 
     #[inline(never)]

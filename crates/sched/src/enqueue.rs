@@ -20,7 +20,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
     /// # Errors
     ///
     /// Why it is not taken.
-    #[inline]
+    // Always: it is called in one loop of a stage, which takes most packets by it.
+    #[inline(always)]
     pub fn enqueue(
         &mut self,
         offer: Offer,

@@ -9,27 +9,21 @@ use weir_stage::ownership::{Owners, Whose};
 use crate::find::Find;
 
 /// Finds owners of frames.
-pub(crate) struct ByUser<F> {
-    find: F,
-    frames: [Frame; BATCH],
-}
+pub(crate) struct ByUser<F>(F);
 
 impl<F: Find> ByUser<F> {
     pub(crate) fn new(find: F) -> ByUser<F> {
-        ByUser { find, frames: [Frame::default(); BATCH] }
+        ByUser(find)
     }
 }
 
 impl<F: Find> Whose for ByUser<F> {
     fn owners(&mut self, batch: &Batch, owners: &mut [u8; BATCH]) {
-        let ByUser { find, frames } = self;
-        batch.each_ref(|slot, packet| {
-            let frame = Frame::of(packet.bytes());
-            find.prefetch(packet, &frame);
-            frames[slot.index()] = frame;
-        });
-        batch.each_ref(|slot, packet| {
-            owners[slot.index()] = Owners::owner_in(find.user(packet, &frames[slot.index()]));
-        });
+        let ByUser(find) = self;
+        let mut places = [F::Place::default(); BATCH];
+        batch.each_ref(|slot, packet| places[slot.index()] = find.seek(packet, &Frame::of(packet.bytes())));
+        for slot in batch.slots() {
+            owners[slot.index()] = Owners::owner_in(find.user(places[slot.index()]));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use weir_mem::prefetch::prefetch_slice;
+use weir_mem::prefetch::prefetch_read;
 use weir_packet::Packet;
 use weir_sched::classify::Frame;
 use weir_table::lpm4::Lookup4;
@@ -18,52 +18,61 @@ const VLANS: usize = 4096;
 
 /// Users by the tags of their frames: a block of inner VLANs for each outer one that has users.
 #[derive(Debug)]
-pub(crate) struct ByTags(Box<[OnceLock<Box<[AtomicU32]>>]>);
+pub(crate) struct ByTags(Box<[OnceLock<Block>; VLANS]>);
+
+type Block = Box<[AtomicU32; VLANS]>;
 
 impl ByTags {
     pub(crate) fn new() -> ByTags {
-        ByTags((0..VLANS).map(|_| OnceLock::new()).collect())
+        ByTags(Box::new([const { OnceLock::new() }; VLANS]))
     }
 
     /// Says whose frames with these tags are. Only the control side does.
     pub(crate) fn set(&self, outer: u16, inner: u16, user: u32) {
-        let Some(block) = self.0.get(usize::from(outer) % VLANS) else { return };
-        let block = block.get_or_init(|| (0..VLANS).map(|_| AtomicU32::new(OTHERS)).collect());
-        if let Some(word) = block.get(usize::from(inner) % VLANS) {
-            // One word is all there is to see.
-            word.store(user, Ordering::Relaxed);
-        }
+        let block = &self.0[usize::from(outer) % VLANS];
+        let block = block.get_or_init(|| Box::new([const { AtomicU32::new(OTHERS) }; VLANS]));
+        // One word is all there is to see.
+        block[usize::from(inner) % VLANS].store(user, Ordering::Relaxed);
     }
 
-    fn block(&self, frame: &Frame) -> Option<&[AtomicU32]> {
-        self.0.get(usize::from(frame.vlans[0])).and_then(OnceLock::get).map(|block| &**block)
+    /// The word of the user of a frame, if anybody has the outer VLAN.
+    #[inline(always)]
+    fn word(&self, frame: &Frame) -> Option<&AtomicU32> {
+        let [outer, inner] = frame.vlans.map(usize::from);
+        Some(&self.0[outer % VLANS].get()?[inner % VLANS])
     }
 }
 
-/// Finds users of frames.
+/// Finds users of frames: where they stand first, which is asked for, so that it is near when it is read.
 pub(crate) trait Find: Send + 'static {
-    /// Asks for what [`Find::user`] will look at.
-    fn prefetch(&self, packet: &Packet, frame: &Frame);
+    /// Where a user stands.
+    type Place<'f>: Copy + Default;
 
-    /// The word of the user of a frame ([`weir_stage::ownership`]); [`OTHERS`] if it is nobody's.
-    fn user(&self, packet: &Packet, frame: &Frame) -> u32;
+    /// Where the user of a frame stands.
+    fn seek<'f>(&'f self, packet: &Packet, frame: &Frame) -> Self::Place<'f>;
+
+    /// The word of the user who stands there ([`weir_stage::ownership`]); [`OTHERS`] if nobody does.
+    fn user(&self, place: Self::Place<'_>) -> u32;
 }
 
 /// By tags.
 pub(crate) struct Tagged(pub(crate) Arc<ByTags>);
 
 impl Find for Tagged {
+    type Place<'f> = Option<&'f AtomicU32>;
+
     #[inline(always)]
-    fn prefetch(&self, _packet: &Packet, frame: &Frame) {
-        if let Some(block) = self.0.block(frame) {
-            prefetch_slice(block, usize::from(frame.vlans[1]));
+    fn seek<'f>(&'f self, _packet: &Packet, frame: &Frame) -> Option<&'f AtomicU32> {
+        let word = self.0.word(frame);
+        if let Some(word) = word {
+            prefetch_read(word);
         }
+        word
     }
 
     #[inline(always)]
-    fn user(&self, _packet: &Packet, frame: &Frame) -> u32 {
-        let word = self.0.block(frame).and_then(|block| block.get(usize::from(frame.vlans[1])));
-        word.map_or(OTHERS, |word| word.load(Ordering::Relaxed))
+    fn user(&self, place: Option<&AtomicU32>) -> u32 {
+        place.map_or(OTHERS, |word| word.load(Ordering::Relaxed))
     }
 }
 
@@ -76,7 +85,10 @@ pub(crate) struct Addressed<A, B> {
 }
 
 /// The address that counts.
-enum Address {
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Address {
+    #[default]
+    None,
     V4(u32),
     V6(u128),
 }
@@ -102,21 +114,25 @@ impl<A, B> Addressed<A, B> {
 }
 
 impl<A: Lookup4 + 'static, B: Lookup6 + 'static> Find for Addressed<A, B> {
+    type Place<'f> = Address;
+
     #[inline(always)]
-    fn prefetch(&self, packet: &Packet, frame: &Frame) {
-        match self.address(packet, frame) {
-            Some(Address::V4(address)) => self.v4.prefetch(address),
-            Some(Address::V6(address)) => self.v6.prefetch(address),
-            None => {}
+    fn seek(&self, packet: &Packet, frame: &Frame) -> Address {
+        let address = self.address(packet, frame).unwrap_or_default();
+        match address {
+            Address::V4(address) => self.v4.prefetch(address),
+            Address::V6(address) => self.v6.prefetch(address),
+            Address::None => {}
         }
+        address
     }
 
     #[inline(always)]
-    fn user(&self, packet: &Packet, frame: &Frame) -> u32 {
-        match self.address(packet, frame) {
-            Some(Address::V4(address)) => self.v4.lookup(address),
-            Some(Address::V6(address)) => self.v6.lookup(address),
-            None => OTHERS,
+    fn user(&self, place: Address) -> u32 {
+        match place {
+            Address::V4(address) => self.v4.lookup(address),
+            Address::V6(address) => self.v6.lookup(address),
+            Address::None => OTHERS,
         }
     }
 }
@@ -125,11 +141,13 @@ impl<A: Lookup4 + 'static, B: Lookup6 + 'static> Find for Addressed<A, B> {
 pub(crate) struct One;
 
 impl Find for One {
-    #[inline(always)]
-    fn prefetch(&self, _packet: &Packet, _frame: &Frame) {}
+    type Place<'f> = ();
 
     #[inline(always)]
-    fn user(&self, _packet: &Packet, _frame: &Frame) -> u32 {
+    fn seek(&self, _packet: &Packet, _frame: &Frame) {}
+
+    #[inline(always)]
+    fn user(&self, (): ()) -> u32 {
         OTHERS
     }
 }

@@ -34,13 +34,12 @@ pub(crate) struct Identify<F> {
     rules: Arc<Published<Rules>>,
     user: Key<u32>,
     own: Own,
-    frames: [Frame; BATCH],
 }
 
 impl<F: Find> Identify<F> {
     pub(crate) fn new(find: F, with: IdentifyWith) -> Identify<F> {
         let IdentifyWith { rules, user, own } = with;
-        Identify { find, rules, user, own, frames: [Frame::default(); BATCH] }
+        Identify { find, rules, user, own }
     }
 }
 
@@ -56,22 +55,20 @@ impl<F: Find> Stage for Identify<F> {
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let Rules { classifier, strict } = self.rules.load(out.reader());
-        let (find, frames) = (&self.find, &mut self.frames);
-        batch.each_ref(|slot, packet| {
-            let frame = Frame::of(packet.bytes());
-            find.prefetch(packet, &frame);
-            frames[slot.index()] = frame;
-        });
+        let Identify { find, user: key, own, .. } = self;
+        let mut places = [F::Place::default(); BATCH];
         batch.lanes.colour.all_mut().fill(0);
-        let (key, own) = (self.user, self.own);
-        let mut unknown = 0;
         batch.each(|slot, packet, lanes| {
-            let frame = &frames[slot.index()];
-            let user = find.user(packet, frame);
-            lanes.set(key, slot, own.number(user));
-            lanes.class[slot] = classifier.classify(packet.bytes(), frame).to_lane();
-            unknown |= u64::from(user == OTHERS && *strict) << slot.index();
+            let frame = Frame::of(packet.bytes());
+            places[slot.index()] = find.seek(packet, &frame);
+            lanes.class[slot] = classifier.classify(packet.bytes(), &frame).to_lane();
         });
+        let mut unknown = 0;
+        for slot in batch.slots() {
+            let user = find.user(places[slot.index()]);
+            batch.lanes.set(*key, slot, own.number(user));
+            unknown |= u64::from(user == OTHERS && *strict) << slot.index();
+        }
         out.answer_all(unknown, Exit::Unknown);
     }
 }

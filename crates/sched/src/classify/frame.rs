@@ -1,5 +1,6 @@
 //! What classification looks at in a frame.
 
+use std::hint::cold_path;
 use std::net::IpAddr;
 
 use weir_wire::vlan::{self, Vlan};
@@ -27,13 +28,19 @@ impl Frame {
     /// Looks at a frame. One that ends too early has the EtherType 0.
     #[inline]
     pub fn of(bytes: &[u8]) -> Frame {
-        let Some(header) = Ethernet::view(bytes) else { return Frame::default() };
+        let Some(header) = Ethernet::view(bytes) else {
+            cold_path();
+            return Frame::default();
+        };
         let mut frame = Frame { ethertype: header.ethertype.get(), l3: Ethernet::LEN, ..Frame::default() };
         for n in 0..MAX_TAGS {
             if !vlan::is_tag(frame.ethertype) {
                 break;
             }
-            let Some(tag) = bytes.get(frame.l3..).and_then(Vlan::view) else { return Frame { ethertype: 0, ..frame } };
+            let Some(tag) = bytes.get(frame.l3..).and_then(Vlan::view) else {
+                cold_path();
+                return Frame { ethertype: 0, ..frame };
+            };
             if n == 0 {
                 frame.priority = tag.priority();
             }
