@@ -249,7 +249,7 @@ impl Index {
         if let Some(rules) = &mut self.rules
             && rules.insert(&terms, place, slot).is_none()
         {
-            (self.rules, self.seek_rules_at) = (None, 0);
+            self.rules = self.enter_rules();
         }
         self.flows += 1;
         self.settle();
@@ -319,9 +319,14 @@ impl Index {
             && tuples >= LEAST_TUPLES
             && (self.seek_rules_at..=rules::MOST_FLOWS / 2).contains(&flows)
         {
-            self.rules = Rules::of(self.tuples.iter().flat_map(Tuple::all).collect()).map(Box::new);
+            self.rules = self.enter_rules();
             self.seek_rules_at = 2 * flows;
         }
+    }
+
+    /// All flows in a classifier, if they fit.
+    fn enter_rules(&self) -> Option<Box<Rules>> {
+        Rules::of(self.tuples.iter().flat_map(Tuple::all).collect()).map(Box::new)
     }
 }
 

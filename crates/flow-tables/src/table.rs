@@ -21,6 +21,11 @@ pub struct Place {
 }
 
 impl Place {
+    #[cfg(test)]
+    pub(crate) fn of(priority: u16, came: u64) -> Place {
+        Place { priority: Reverse(priority), came }
+    }
+
     pub(crate) fn priority(self) -> u16 {
         self.priority.0
     }
