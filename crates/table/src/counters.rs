@@ -1,7 +1,6 @@
 //! Packets and bytes by place, kept by each worker for itself: of rules and next hops, for example.
 
 use std::collections::VecDeque;
-use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -43,10 +42,7 @@ impl Tally<'_> {
     /// Counts packets to a place, and their bytes.
     #[inline(always)]
     pub fn count(self, place: u32, packets: u64, bytes: u64) {
-        let Some([all_packets, all_bytes]) = self.0.get(place as usize) else {
-            cold_path();
-            return;
-        };
+        let Some([all_packets, all_bytes]) = self.0.get(place as usize) else { return };
         all_packets.store(all_packets.load(Ordering::Relaxed).wrapping_add(packets), Ordering::Relaxed);
         all_bytes.store(all_bytes.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
     }

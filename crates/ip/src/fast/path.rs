@@ -1,7 +1,5 @@
 //! Sends packets on to the next hops that they were looked up to.
 
-use std::hint::cold_path;
-
 use weir_packet::{Batch, Packet, Slots};
 use weir_simd::frame_check::BATCH;
 use weir_stage::Out;
@@ -53,10 +51,7 @@ impl Path<'_> {
                 places[slot.index()],
             ) {
                 Some(port) => ports[slot.index()] = port,
-                None => {
-                    cold_path();
-                    left |= slot.bit();
-                }
+                None => left |= slot.bit(),
             },
         );
         out.answer_indexed_each(good & !left, &ports);
@@ -93,7 +88,6 @@ impl Path<'_> {
         batch.each_in(good, |slot, packet, _| {
             let len = packet.len();
             if len > longest {
-                cold_path();
                 left |= slot.bit();
             } else {
                 rewrite::<H>(packet, adjacency, source);
@@ -124,7 +118,6 @@ impl Path<'_> {
             if fits && rewrite_tagged::<H>(packet, l3, adjacency, egress, shape) {
                 bytes += packet.len() as u64;
             } else {
-                cold_path();
                 left |= slot.bit();
             }
         });

@@ -1,6 +1,5 @@
 //! What workers look up in.
 
-use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_mem::prefetch::prefetch_slice;
@@ -78,11 +77,7 @@ impl<'t> Words<'t> {
 
     #[inline(always)]
     fn slot(self, word: u32) -> Slot {
-        let Some(word) = self.0.get(word as usize) else {
-            cold_path();
-            return Slot(0);
-        };
-        Slot(word.load(Ordering::Acquire))
+        Slot(self.0.get(word as usize).map_or(0, |word| word.load(Ordering::Acquire)))
     }
 
     #[inline(always)]
@@ -126,10 +121,7 @@ impl<'t> Words<'t> {
     /// The last range of a bucket that begins at an address or before it, of which these are the bits.
     #[inline(always)]
     fn range(self, link: Link, top: u64) -> Range {
-        let Some(words) = self.line(link.line()) else {
-            cold_path();
-            return Range::NOWHERE;
-        };
+        let Some(words) = self.line(link.line()) else { return Range::NOWHERE };
         // Relaxed: whoever has come here has seen the line filled, and it does not change.
         let load = |at: usize| words[at % WORDS].load(Ordering::Relaxed);
         let last = top | u64::from(u32::MAX);
@@ -143,10 +135,7 @@ impl<'t> Words<'t> {
     #[inline(always)]
     fn choose(self, slot: Slot, top: u64) -> Slot {
         let index = slot.link().line();
-        let Some(words) = self.line(index) else {
-            cold_path();
-            return slot;
-        };
+        let Some(words) = self.line(index) else { return slot };
         // Relaxed, as above.
         let load = |at: usize| words[at % WORDS].load(Ordering::Relaxed);
         let (first, bits) = (top & !u64::from(u32::MAX), (top >> 32) as u32);
