@@ -33,7 +33,7 @@ impl Heavy {
     pub(crate) const BYTES: usize = size_of::<Link>();
 
     pub(crate) fn new(users: u32, minimum: u32) -> Heavy {
-        let all = (users + MOST + 1) as usize;
+        let all = users as usize + MOST as usize + 1;
         let alone = |id| Link { next: id, prev: id };
         let links = Indexed::from_fn(all, alone, alone(NONE));
         Heavy { links, used: Bits::new(MOST as usize + 1), users, minimum: minimum.max(1) }

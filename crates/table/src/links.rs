@@ -116,12 +116,6 @@ impl Links {
         Links(Indexed::new(bound, Link::LOOSE))
     }
 
-    /// Hints that `id` is put into a list or taken out of one soon.
-    #[inline(always)]
-    pub fn prefetch(&self, id: u32) {
-        self.0.prefetch(id);
-    }
-
     /// The entry behind `id`, [`NONE`] for the last.
     #[inline(always)]
     pub fn next(&self, id: u32) -> u32 {
