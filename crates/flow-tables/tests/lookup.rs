@@ -327,3 +327,27 @@ fn the_search_follows_the_flows() {
     assert_eq!(search(&switch), Search::OneByOne);
     assert!(switch.tables.get(0).unwrap().lookup(&destined(1 << 8)).is_none());
 }
+
+/// With more flows than a classifier is chosen for anew, one that asks for what no other does has all of them entered again.
+#[test]
+fn a_flow_that_asks_for_something_new_leaves_many_in_the_classifier() {
+    let mut switch = Switch::new(Identity::default());
+    let source = |n: u32| {
+        let mask = u32::MAX << (n % 8);
+        let masked = Oxm::masked(Field::Ipv4Src, (n << 8 & mask).into(), mask.into());
+        vec![Oxm::exact(Field::EthType, 0x0800), masked]
+    };
+    for n in 0..17_000 {
+        carry_out(&mut switch, Change::Add(1, Match::new(source(n)).unwrap()), 0);
+    }
+    let search = |switch: &Switch| switch.tables.get(0).unwrap().search();
+    assert_eq!(search(&switch), Search::Classifier(8));
+    let more = [source(7), vec![Oxm::exact(Field::IpDscp, 46)]].concat();
+    carry_out(&mut switch, Change::Add(2, Match::new(more).unwrap()), 7);
+    assert_eq!(search(&switch), Search::Classifier(9));
+    let mut packet = Fields::default();
+    for (field, value) in [(Field::EthType, 0x0800), (Field::Ipv4Src, 7 << 8), (Field::IpDscp, 46)] {
+        packet.set(field, value);
+    }
+    assert_eq!(switch.tables.get(0).unwrap().lookup(&packet).unwrap().priority, 2);
+}

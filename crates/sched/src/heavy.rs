@@ -59,7 +59,8 @@ impl Heavy {
         select_unpredictable(held > self.minimum, held.min(MOST), 0)
     }
 
-    /// Always in the same steps, as which of them some lists would not need cannot be foretold.
+    /// Takes the user out of its list and puts it into another one in any case: whether it has one before and after is random, so that a branch would often be
+    /// guessed wrong.
     #[inline(always)]
     fn move_user(&mut self, user: u32, from: u32, to: u32) {
         let Link { next, prev } = *self.links.at(user);

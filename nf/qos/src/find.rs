@@ -85,10 +85,8 @@ pub(crate) struct Addressed<A, B> {
 }
 
 /// The address that counts.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) enum Address {
-    #[default]
-    None,
     V4(u32),
     V6(u128),
 }
@@ -114,25 +112,25 @@ impl<A, B> Addressed<A, B> {
 }
 
 impl<A: Lookup4 + 'static, B: Lookup6 + 'static> Find for Addressed<A, B> {
-    type Place<'f> = Address;
+    type Place<'f> = Option<Address>;
 
     #[inline(always)]
-    fn seek(&self, packet: &Packet, frame: &Frame) -> Address {
-        let address = self.address(packet, frame).unwrap_or_default();
+    fn seek(&self, packet: &Packet, frame: &Frame) -> Option<Address> {
+        let address = self.address(packet, frame);
         match address {
-            Address::V4(address) => self.v4.prefetch(address),
-            Address::V6(address) => self.v6.prefetch(address),
-            Address::None => {}
+            Some(Address::V4(address)) => self.v4.prefetch(address),
+            Some(Address::V6(address)) => self.v6.prefetch(address),
+            None => {}
         }
         address
     }
 
     #[inline(always)]
-    fn user(&self, place: Address) -> u32 {
+    fn user(&self, place: Option<Address>) -> u32 {
         match place {
-            Address::V4(address) => self.v4.lookup(address),
-            Address::V6(address) => self.v6.lookup(address),
-            Address::None => OTHERS,
+            Some(Address::V4(address)) => self.v4.lookup(address),
+            Some(Address::V6(address)) => self.v6.lookup(address),
+            None => OTHERS,
         }
     }
 }

@@ -24,15 +24,15 @@ static NO_WORDS: Words = [0; WORDS];
 struct Part {
     word: u8,
     mask: u32,
-    /// The word of keys, and by how many bits they are turned left there: several parts may share it.
+    /// The word of keys, and by how many bits they are rotated left there: several parts may share it.
     place: u8,
-    turned: u8,
+    rotation: u8,
 }
 
 impl Part {
     #[inline(always)]
-    fn turn(self, bits: u32) -> u32 {
-        (bits & self.mask).rotate_left(self.turned.into())
+    fn rotate(self, bits: u32) -> u32 {
+        (bits & self.mask).rotate_left(self.rotation.into())
     }
 }
 
@@ -65,18 +65,18 @@ impl Asked {
         asked
     }
 
-    /// Adds bits of a word of packets, in the first place of keys where there is room for them, however turned.
+    /// Adds bits of a word of packets, in the first place of keys where there is room for them, however rotated.
     fn add(&mut self, word: u8, mask: u32) {
-        let free = |used: u32| (0..u32::BITS).find(|turned| mask.rotate_left(*turned) & used == 0);
+        let free = |used: u32| (0..u32::BITS).find(|rotation| mask.rotate_left(*rotation) & used == 0);
         let found = self.used.iter().enumerate().find_map(|(place, used)| Some((place, free(*used)?)));
-        let (place, turned) = found.unwrap_or((self.used.len(), 0));
+        let (place, rotation) = found.unwrap_or((self.used.len(), 0));
         if place == self.used.len() {
             self.used.push(0);
         }
         if let Some(used) = self.used.get_mut(place) {
-            *used |= mask.rotate_left(turned);
+            *used |= mask.rotate_left(rotation);
         }
-        self.parts.push(Part { word, mask, place: place as u8, turned: turned as u8 });
+        self.parts.push(Part { word, mask, place: place as u8, rotation: rotation as u8 });
     }
 
     /// Words that keys need: one behind those in use is what a classifier takes for two numbers within bounds, of which no flow asks anything.
@@ -92,7 +92,7 @@ impl Asked {
         let mut rule = Match::default();
         for term in terms.iter().filter(|term| !self.alike.contains(term)) {
             let part = self.parts.iter().find(|part| part.word == term.word && term.mask & !part.mask == 0)?;
-            rule = rule.word(part.place.into(), part.turn(term.value), part.turn(term.mask));
+            rule = rule.word(part.place.into(), part.rotate(term.value), part.rotate(term.mask));
         }
         Some(rule)
     }
@@ -110,7 +110,7 @@ impl Asked {
             for (keys, packets) in keys.0.as_chunks_mut::<EIGHT>().0.iter_mut().zip(packets.as_chunks().0).take(steps) {
                 let packets: &[&Words; EIGHT] = packets;
                 for n in 0..EIGHT {
-                    keys[n][place] |= part.turn(packets[n][word]);
+                    keys[n][place] |= part.rotate(packets[n][word]);
                 }
             }
         }
@@ -134,7 +134,7 @@ impl Asked {
         let mut key = [0; W];
         for part in &self.parts {
             if let Some(to) = key.get_mut(usize::from(part.place)) {
-                *to |= part.turn(words[usize::from(part.word) % WORDS]);
+                *to |= part.rotate(words[usize::from(part.word) % WORDS]);
             }
         }
         (key, self.alike.iter().fold(0, |differs, term| differs | term.differs(words)))
@@ -403,9 +403,9 @@ mod tests {
             let asked = Asked::of(&numbered(&flows));
             let mut used = vec![0_u32; asked.used.len()];
             for part in &asked.parts {
-                let turned = part.mask.rotate_left(part.turned.into());
-                prop_assert_eq!(used[usize::from(part.place)] & turned, 0);
-                used[usize::from(part.place)] |= turned;
+                let rotated = part.rotate(u32::MAX);
+                prop_assert_eq!(used[usize::from(part.place)] & rotated, 0);
+                used[usize::from(part.place)] |= rotated;
             }
             prop_assert_eq!(&used, &asked.used);
             prop_assert!(asked.used.len() <= asked.parts.len());

@@ -1,7 +1,5 @@
 //! What forwarding does to a packet: one hop off its TTL or hop limit, a new Ethernet header, and no more than fits.
 
-use std::hint::cold_path;
-
 use weir_packet::Packet;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
@@ -131,7 +129,6 @@ pub(crate) fn rewrite_tagged<H: Header>(
     let header = shape.header_len();
     // Mostly it is as long as it was.
     if header != l3 {
-        cold_path();
         let has_moved = if header > l3 { packet.prepend(header - l3) } else { packet.trim_front(l3 - header) };
         if !has_moved {
             return false;
